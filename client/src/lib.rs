@@ -1,0 +1,1 @@
+//! The distributed-lock library.

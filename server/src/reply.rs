@@ -1,0 +1,50 @@
+//! What a handler writes its answer to, whoever asked.
+//!
+//! There are two implementations: RESP bytes into a client's output (`resp::Encoder`) and Lua
+//! values onto the Lua stack (`script`). A handler cannot tell them apart, so nothing is ever
+//! encoded to be parsed again.
+
+use crate::error::Error;
+
+/// The protocol that the asker speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Resp2,
+    Resp3,
+}
+
+/// A sink for exactly one reply. A container is opened with its length and then filled by that
+/// many further calls (twice as many for a map).
+pub trait Reply {
+    /// What the asker speaks: replies that differ by more than their encoding ask this.
+    fn protocol(&self) -> Protocol;
+    fn simple(&mut self, text: &str);
+    fn error(&mut self, error: &Error);
+    fn integer(&mut self, value: i64);
+    fn bulk(&mut self, bytes: &[u8]);
+    /// Nil where a value is missing: `$-1` or `_`.
+    fn null(&mut self);
+    /// Nil where an array is missing: `*-1` or `_`.
+    fn null_array(&mut self);
+    fn array(&mut self, len: usize);
+    /// A map of so many pairs; a flat array of twice the length in RESP2.
+    fn map(&mut self, pairs: usize);
+    /// A set; an array in RESP2.
+    fn set(&mut self, len: usize);
+    /// A double; a bulk string of its shortest form in RESP2.
+    fn double(&mut self, value: f64);
+    /// A boolean; `1` or `0` in RESP2.
+    fn boolean(&mut self, value: bool);
+    /// A number of any size, in decimal digits; a bulk string in RESP2.
+    fn big_number(&mut self, digits: &[u8]);
+    /// Text with a three-letter format such as `txt`; a bulk string in RESP2.
+    fn verbatim(&mut self, format: &[u8; 3], text: &[u8]);
+    /// A place to come back to with [`Reply::rewind`] when what follows turns into an error.
+    fn mark(&self) -> usize;
+    /// Forgets all that was written since the mark.
+    fn rewind(&mut self, mark: usize);
+    /// The reply is complete bytes already encoded elsewhere in this sink's own protocol.
+    fn ok(&mut self) {
+        self.simple("OK");
+    }
+}

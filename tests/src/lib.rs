@@ -1,0 +1,1 @@
+//! Scenarios and tools that exercise khoa-server and khoa together.
