@@ -4,3 +4,4 @@ pub mod bytestr;
 pub mod dict;
 pub mod error;
 pub mod reply;
+pub mod value;

@@ -1,0 +1,1 @@
+//! A list: one packed run while small, a deque of packed chunks when large.

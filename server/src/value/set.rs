@@ -1,0 +1,1 @@
+//! A set: sorted integers, packed members, or a table.
