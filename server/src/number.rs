@@ -1,0 +1,171 @@
+//! Numbers as the references read and print them: strict integers, shortest doubles.
+
+/// Reads a signed decimal integer as the references do: no sign but `-`, no leading zeros, no
+/// white space.
+pub fn parse_i64(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let canonical = match digits {
+        [b'0'] => !negative,
+        [b'1'..=b'9', ..] => digits.len() <= 19,
+        _ => false,
+    };
+    if !canonical {
+        return None;
+    }
+    let mut value: i64 = 0;
+    for &digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        let digit = i64::from(digit - b'0');
+        // Built downwards, since the least integer has no positive twin.
+        value = value.checked_mul(10)?.checked_sub(digit)?;
+    }
+    if negative { Some(value) } else { value.checked_neg() }
+}
+
+/// Reads an unsigned decimal integer, digits only.
+pub fn parse_u64(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Reads a double: decimal or hexadecimal, `inf` and `infinity` in any case; not a number, white
+/// space and anything behind the number are refused.
+pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    if text.is_empty() || text.len() > 512 {
+        return None;
+    }
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if unsigned.starts_with("0x") || unsigned.starts_with("0X") {
+        let magnitude = parse_hex_float(&unsigned[2..])?;
+        return Some(if text.starts_with('-') { -magnitude } else { magnitude });
+    }
+    let value: f64 = text.parse().ok()?;
+    // A text that overflows is out of range, not infinite.
+    let infinite_by_name = unsigned.starts_with(['i', 'I']);
+    (!value.is_nan() && (value.is_finite() || infinite_by_name)).then_some(value)
+}
+
+fn parse_hex_float(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = match text.split_once(['p', 'P']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut value = 0.0;
+    for digit in whole.chars() {
+        value = value * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let mut scale = 1.0 / 16.0;
+    for digit in fraction.chars() {
+        value += f64::from(digit.to_digit(16)?) * scale;
+        scale /= 16.0;
+    }
+    let value = value * 2f64.powi(exponent);
+    value.is_finite().then_some(value)
+}
+
+/// Room for the text of a double.
+pub struct DoubleBuffer {
+    text: String,
+}
+
+impl DoubleBuffer {
+    pub fn new() -> DoubleBuffer {
+        DoubleBuffer { text: String::new() }
+    }
+
+    /// The shortest text that reads back as the same double, in the references' layout.
+    pub fn format(&mut self, value: f64) -> &str {
+        self.text.clear();
+        if value.is_nan() {
+            self.text.push_str("nan");
+        } else if value.is_infinite() {
+            self.text.push_str(if value > 0.0 { "inf" } else { "-inf" });
+        } else if value == 0.0 {
+            self.text.push('0');
+        } else if value.fract() == 0.0 && value.abs() <= WHOLE_MAX {
+            self.text.push_str(itoa::Buffer::new().format(value as i64));
+        } else {
+            self.finite(value);
+        }
+        &self.text
+    }
+
+    /// Lays the shortest digits out: plain while that costs few zeros, with an exponent beyond.
+    fn finite(&mut self, value: f64) {
+        use std::fmt::Write;
+        if value < 0.0 {
+            self.text.push('-');
+        }
+        let scientific = format!("{:e}", value.abs());
+        let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        let digits = mantissa.len() as i32 - i32::from(mantissa.contains('.'));
+        // The power of ten of the last digit.
+        let last = exponent - digits + 1;
+        let plain = if last >= 0 {
+            exponent.abs() < digits + 7
+        } else {
+            last > -7 || exponent.abs() < 4
+        };
+        if plain {
+            let _ = write!(self.text, "{}", value.abs());
+        } else {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            let _ = write!(self.text, "{mantissa}e{sign}{}", exponent.abs());
+        }
+    }
+}
+
+/// Up to here a whole double prints as an integer: half of what 64 bits hold.
+const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
+
+impl Default for DoubleBuffer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_canonical_integers_are_integers() {
+        for good in ["0", "1", "-1", "9223372036854775807", "-9223372036854775808"] {
+            assert_eq!(parse_i64(good.as_bytes()), good.parse().ok());
+        }
+        for bad in ["", "-", "+1", "01", "-0", " 1", "1 ", "9223372036854775808", "1a", "1.0"] {
+            assert_eq!(parse_i64(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn doubles_print_shortest() {
+        let cases = [
+            (1.1, "1.1"),
+            (3.0, "3"),
+            (1e20, "1e+20"),
+            (1e17, "100000000000000000"),
+            (12_345_678_901_234_567_890.0, "12345678901234567000"),
+            (1.25e-9, "1.25e-9"),
+            (0.000_001, "0.000001"),
+            (0.000_012_345, "1.2345e-5"),
+            (12_345.678_901_234_5, "1.23456789012345e+4"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(DoubleBuffer::new().format(value), text);
+        }
+    }
+}
