@@ -4,5 +4,6 @@ pub mod hash;
 pub mod limits;
 pub mod list;
 pub mod packed;
+pub mod random;
 pub mod set;
 pub mod sorted_set;

@@ -1,1 +1,787 @@
 //! A run of short byte strings in one allocation, the compact form of every collection.
+//!
+//! Elements lie one after another in the listpack format, so that DUMP can copy them, size
+//! thresholds mean the same bytes as in the references, and decimal integers take their binary
+//! size. The run may have a gap in front, which makes both ends cheap. Equal strings have equal
+//! encodings: a search compares encoded bytes and decodes nothing.
+
+use std::ops::Deref;
+
+use crate::bytestr::ByteStr;
+
+/// What the format adds around the elements of a run, in bytes: header and end mark.
+const FRAME: usize = 7;
+const END_MARK: u8 = 0xFF;
+/// The longest decimal form of an `i64`, in bytes.
+const MAX_DIGITS: usize = 20;
+
+/// A run of elements. Positions are byte offsets and are valid until the next change.
+#[derive(Clone, Default)]
+pub struct Packed {
+    bytes: Vec<u8>,
+    start: u32,
+    count: u32,
+}
+
+/// An element read out of a collection: borrowed, or digits where it is kept as a number.
+#[derive(Clone, Copy)]
+pub enum Item<'a> {
+    /// A string, where it is kept.
+    Bytes(&'a [u8]),
+    /// The decimal form of a number.
+    Digits {
+        /// How many of the bytes count.
+        len: u8,
+        /// The digits, left-aligned.
+        digits: [u8; MAX_DIGITS],
+    },
+}
+
+impl Item<'_> {
+    /// The decimal form of a number.
+    pub fn number(value: i64) -> Item<'static> {
+        let mut buffer = itoa::Buffer::new();
+        let text = buffer.format(value).as_bytes();
+        let mut digits = [0; MAX_DIGITS];
+        digits[..text.len()].copy_from_slice(text);
+        Item::Digits {
+            len: text.len() as u8,
+            digits,
+        }
+    }
+
+    /// A copy that stands alone.
+    pub fn to_byte_str(&self) -> ByteStr {
+        ByteStr::new(self)
+    }
+}
+
+impl Deref for Item<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Item::Bytes(bytes) => bytes,
+            Item::Digits { len, digits } => &digits[..usize::from(*len)],
+        }
+    }
+}
+
+impl PartialEq for Item<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Item<'_> {}
+
+impl std::fmt::Debug for Item<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\"{}\"", self.escape_ascii())
+    }
+}
+
+impl Packed {
+    /// An empty run.
+    pub fn new() -> Packed {
+        Packed::default()
+    }
+
+    /// How many elements it holds.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The size of this run as a complete listpack, in bytes. Thresholds are about this one.
+    pub fn listpack_size(&self) -> usize {
+        FRAME + self.bytes.len() - self.start as usize
+    }
+
+    /// What it holds outside of itself, in bytes.
+    pub fn heap_size(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Adds an element after the others.
+    pub fn push_back(&mut self, element: &[u8]) {
+        let at = self.bytes.len();
+        self.insert(at, element);
+    }
+
+    /// Adds an element before the others.
+    pub fn push_front(&mut self, element: &[u8]) {
+        let encoded = Encoded::new(element);
+        self.ensure_gap(encoded.len());
+        self.start -= encoded.len() as u32;
+        let at = self.start as usize;
+        encoded.write(&mut self.bytes[at..]);
+        self.count += 1;
+    }
+
+    /// Puts an element before the one at `at`, or last when `at` is the end.
+    pub fn insert(&mut self, at: usize, element: &[u8]) {
+        let encoded = Encoded::new(element);
+        let room = encoded.len();
+        self.reserve(room);
+        let old_end = self.bytes.len();
+        self.bytes.resize(old_end + room, 0);
+        self.bytes.copy_within(at..old_end, at + room);
+        encoded.write(&mut self.bytes[at..]);
+        self.count += 1;
+    }
+
+    /// Puts an element in the place of the one at `at`.
+    pub fn replace(&mut self, at: usize, element: &[u8]) {
+        let encoded = Encoded::new(element);
+        let (old, new) = (self.entry_len(at), encoded.len());
+        let end = self.bytes.len();
+        if new > old {
+            self.reserve(new - old);
+            self.bytes.resize(end + new - old, 0);
+        }
+        self.bytes.copy_within(at + old..end, at + new);
+        self.bytes.truncate(end + new - old);
+        encoded.write(&mut self.bytes[at..]);
+    }
+
+    /// Takes up to `count` elements out, from the one at `at` on.
+    pub fn remove(&mut self, at: usize, count: usize) {
+        let (mut end, mut removed) = (at, 0);
+        while removed < count && end < self.bytes.len() {
+            end += self.entry_len(end);
+            removed += 1;
+        }
+        self.count -= removed as u32;
+        if at == self.start as usize {
+            self.start = end as u32;
+        } else {
+            self.bytes.drain(at..end);
+        }
+        self.tidy();
+    }
+
+    /// Takes out up to `limit` elements equal to `element`, from the front on or from the back
+    /// on, in one pass. Returns how many.
+    pub fn remove_equal(&mut self, element: &[u8], limit: usize, from_back: bool) -> usize {
+        let encoded = Encoded::new(element);
+        let mut matches: Vec<usize> = Vec::new();
+        let mut at = if from_back { self.last() } else { self.first() };
+        while let Some(position) = at.filter(|_| matches.len() < limit) {
+            if encoded.equals(&self.bytes[position..]) {
+                matches.push(position);
+            }
+            at = if from_back {
+                self.prev(position)
+            } else {
+                self.next(position)
+            };
+        }
+        if from_back {
+            matches.reverse();
+        }
+        self.cut(&matches, encoded.len());
+        matches.len()
+    }
+
+    /// The position of the first element.
+    pub fn first(&self) -> Option<usize> {
+        (self.count > 0).then_some(self.start as usize)
+    }
+
+    /// The position of the last element.
+    pub fn last(&self) -> Option<usize> {
+        (self.count > 0).then(|| self.before(self.bytes.len()))
+    }
+
+    /// The position after another.
+    pub fn next(&self, at: usize) -> Option<usize> {
+        let next = at + self.entry_len(at);
+        (next < self.bytes.len()).then_some(next)
+    }
+
+    /// The position before another.
+    pub fn prev(&self, at: usize) -> Option<usize> {
+        (at > self.start as usize).then(|| self.before(at))
+    }
+
+    /// The position of the element at an index, walking from the nearer end.
+    pub fn seek(&self, index: usize) -> Option<usize> {
+        if index >= self.len() {
+            return None;
+        }
+        if index <= self.len() / 2 {
+            return (0..index).try_fold(self.first()?, |at, _| self.next(at));
+        }
+        (index + 1..self.len()).try_fold(self.last()?, |at, _| self.prev(at))
+    }
+
+    /// The element at a position that one of the walking functions returned.
+    pub fn item(&self, at: usize) -> Item<'_> {
+        decode(&self.bytes[at..])
+    }
+
+    /// The first element equal to `element`, looking at `from` and every `stride`th after it.
+    pub fn find(&self, element: &[u8], from: Option<usize>, stride: usize) -> Option<usize> {
+        let encoded = Encoded::new(element);
+        let mut at = from?;
+        loop {
+            if encoded.equals(&self.bytes[at..]) {
+                return Some(at);
+            }
+            for _ in 0..stride {
+                at = self.next(at)?;
+            }
+        }
+    }
+
+    /// All elements in order, from either end.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter {
+            packed: self,
+            front: self.start as usize,
+            back: self.bytes.len(),
+            left: self.len(),
+        }
+    }
+
+    /// The elements from an index on, either way.
+    pub fn iter_from(&self, index: usize) -> Iter<'_> {
+        match self.seek(index) {
+            None => Iter {
+                packed: self,
+                front: 0,
+                back: 0,
+                left: 0,
+            },
+            Some(front) => Iter {
+                packed: self,
+                front,
+                back: self.bytes.len(),
+                left: self.len() - index,
+            },
+        }
+    }
+
+    /// The first `len` elements, either way.
+    pub fn iter_to(&self, len: usize) -> Iter<'_> {
+        let back = self.seek(len).unwrap_or(self.bytes.len());
+        Iter {
+            packed: self,
+            front: self.start as usize,
+            back,
+            left: len.min(self.len()),
+        }
+    }
+
+    /// Cuts the run in two and returns the elements from `index` on.
+    #[must_use]
+    pub fn split_off(&mut self, index: usize) -> Packed {
+        let Some(at) = self.seek(index) else {
+            return Packed::new();
+        };
+        let tail = Packed {
+            bytes: self.bytes[at..].to_vec(),
+            start: 0,
+            count: self.count - index as u32,
+        };
+        self.bytes.truncate(at);
+        self.count = index as u32;
+        self.close();
+        tail
+    }
+
+    /// Puts the elements of another run after its own.
+    pub fn append(&mut self, other: &Packed) {
+        let elements = &other.bytes[other.start as usize..];
+        self.reserve(elements.len());
+        self.bytes.extend_from_slice(elements);
+        self.count += other.count;
+    }
+
+    /// Gives all spare room back, for a run that will hardly change.
+    pub fn close(&mut self) {
+        self.drop_gap();
+        self.bytes.shrink_to_fit();
+    }
+
+    /// The run as a complete listpack, as DUMP wants it.
+    pub fn to_listpack(&self) -> Vec<u8> {
+        let mut listpack = Vec::with_capacity(self.listpack_size());
+        listpack.extend_from_slice(&(self.listpack_size() as u32).to_le_bytes());
+        let count = u16::try_from(self.count).unwrap_or(u16::MAX);
+        listpack.extend_from_slice(&count.to_le_bytes());
+        listpack.extend_from_slice(&self.bytes[self.start as usize..]);
+        listpack.push(END_MARK);
+        listpack
+    }
+
+    /// Reads a complete listpack that came from outside; `None` when it is malformed.
+    pub fn from_listpack(listpack: &[u8]) -> Option<Packed> {
+        let (total, rest) = listpack.split_first_chunk::<4>()?;
+        let (count, rest) = rest.split_first_chunk::<2>()?;
+        let (end, mut rest) = rest.split_last()?;
+        if u32::from_le_bytes(*total) as usize != listpack.len() || *end != END_MARK {
+            return None;
+        }
+        let mut packed = Packed::new();
+        while !rest.is_empty() {
+            let len = checked_entry_len(rest)?;
+            packed.push_back(&decode(rest));
+            rest = &rest[len..];
+        }
+        let count = u16::from_le_bytes(*count);
+        (count == u16::MAX || usize::from(count) == packed.len()).then_some(packed)
+    }
+
+    fn entry_len(&self, at: usize) -> usize {
+        let body = body_len(&self.bytes[at..]);
+        body + back_len_size(body)
+    }
+
+    /// Where the element starts that ends at `end`.
+    fn before(&self, end: usize) -> usize {
+        let (mut body, mut shift, mut at) = (0, 0, end - 1);
+        loop {
+            let byte = self.bytes[at];
+            body |= usize::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return at - body;
+            }
+            shift += 7;
+            at -= 1;
+        }
+    }
+
+    /// Closes the holes that elements of one length leave at ascending positions.
+    fn cut(&mut self, positions: &[usize], len: usize) {
+        for (nth, &at) in positions.iter().enumerate() {
+            let next = positions.get(nth + 1).copied().unwrap_or(self.bytes.len());
+            self.bytes.copy_within(at + len..next, at - nth * len);
+        }
+        self.bytes
+            .truncate(self.bytes.len() - positions.len() * len);
+        self.count -= positions.len() as u32;
+        self.tidy();
+    }
+
+    /// Grows by an eighth and to what allocators hand out anyway: doubling would waste half.
+    fn reserve(&mut self, room: usize) {
+        let needed = self.bytes.len() + room;
+        if needed > self.bytes.capacity() {
+            let wanted = (needed + needed / 8 + 7) / 16 * 16 + 8;
+            self.bytes
+                .reserve_exact(wanted.max(needed) - self.bytes.len());
+        }
+    }
+
+    /// Makes the gap in front at least `room` bytes, and by some more so that the moves add up
+    /// to a constant per byte.
+    fn ensure_gap(&mut self, room: usize) {
+        let gap = self.start as usize;
+        if gap >= room {
+            return;
+        }
+        let elements = self.bytes.len() - gap;
+        let widen = room - gap + elements / 8;
+        self.reserve(widen);
+        let old_end = self.bytes.len();
+        self.bytes.resize(old_end + widen, 0);
+        self.bytes.copy_within(gap..old_end, gap + widen);
+        self.start += widen as u32;
+    }
+
+    fn drop_gap(&mut self) {
+        self.bytes.drain(..self.start as usize);
+        self.start = 0;
+    }
+
+    /// After a removal: drops a gap larger than what is left, and memory mostly idle.
+    fn tidy(&mut self) {
+        if self.start as usize > self.bytes.len() / 2 {
+            self.drop_gap();
+        }
+        if self.bytes.capacity() > 64 && self.bytes.len() < self.bytes.capacity() / 4 {
+            self.bytes.shrink_to(self.bytes.len() * 2);
+        }
+    }
+}
+
+/// The elements of a run in order, from both ends.
+#[derive(Clone)]
+pub struct Iter<'a> {
+    packed: &'a Packed,
+    front: usize,
+    back: usize,
+    left: usize,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Item<'a>;
+
+    fn next(&mut self) -> Option<Item<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let at = self.front;
+        self.front += self.packed.entry_len(at);
+        Some(self.packed.item(at))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        self.back = self.packed.before(self.back);
+        Some(self.packed.item(self.back))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+impl<'a> IntoIterator for &'a Packed {
+    type Item = Item<'a>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// One element encoded: what stands before the payload (for a number, all of it), the payload,
+/// and how far back its start is.
+struct Encoded<'a> {
+    head: [u8; 9],
+    head_len: usize,
+    payload: &'a [u8],
+}
+
+impl Encoded<'_> {
+    fn new(element: &[u8]) -> Encoded<'_> {
+        match parse_integer(element) {
+            Some(value) => Encoded::of_number(value),
+            None => Encoded::of_string(element),
+        }
+    }
+
+    fn of_number(value: i64) -> Encoded<'static> {
+        let raw = value.to_le_bytes();
+        match value {
+            0..=127 => Encoded::assemble(&[raw[0]], &[]),
+            -4096..=4095 => Encoded::assemble(&[0xC0 | (raw[1] & 0x1F), raw[0]], &[]),
+            -0x8000..=0x7FFF => Encoded::assemble(&[0xF1, raw[0], raw[1]], &[]),
+            -0x80_0000..=0x7F_FFFF => Encoded::assemble(&[0xF2, raw[0], raw[1], raw[2]], &[]),
+            -0x8000_0000..=0x7FFF_FFFF => {
+                Encoded::assemble(&[0xF3, raw[0], raw[1], raw[2], raw[3]], &[])
+            }
+            _ => {
+                let mut head = [0xF4; 9];
+                head[1..].copy_from_slice(&raw);
+                Encoded::assemble(&head, &[])
+            }
+        }
+    }
+
+    fn of_string(element: &[u8]) -> Encoded<'_> {
+        let raw = (element.len() as u32).to_le_bytes();
+        match element.len() {
+            0..=63 => Encoded::assemble(&[0x80 | raw[0]], element),
+            64..=4095 => Encoded::assemble(&[0xE0 | raw[1], raw[0]], element),
+            _ => Encoded::assemble(&[0xF0, raw[0], raw[1], raw[2], raw[3]], element),
+        }
+    }
+
+    fn assemble<'a>(head: &[u8], payload: &'a [u8]) -> Encoded<'a> {
+        let mut encoded = Encoded {
+            head: [0; 9],
+            head_len: head.len(),
+            payload,
+        };
+        encoded.head[..head.len()].copy_from_slice(head);
+        encoded
+    }
+
+    fn body(&self) -> usize {
+        self.head_len + self.payload.len()
+    }
+
+    fn len(&self) -> usize {
+        self.body() + back_len_size(self.body())
+    }
+
+    fn equals(&self, entry: &[u8]) -> bool {
+        let head = &self.head[..self.head_len];
+        entry.starts_with(head) && entry[self.head_len..].starts_with(self.payload)
+    }
+
+    fn write(&self, out: &mut [u8]) {
+        let body = self.body();
+        out[..self.head_len].copy_from_slice(&self.head[..self.head_len]);
+        out[self.head_len..body].copy_from_slice(self.payload);
+        let size = back_len_size(body);
+        for nth in 0..size {
+            let more = if nth + 1 < size { 0x80 } else { 0 };
+            out[body + size - 1 - nth] = (body >> (7 * nth) & 0x7F) as u8 | more;
+        }
+    }
+}
+
+/// The number that a string is the canonical decimal form of.
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let canonical = match digits {
+        [] => false,
+        [b'0'] => !negative,
+        [first, ..] => (b'1'..=b'9').contains(first) && digits.len() < MAX_DIGITS,
+    };
+    if !canonical {
+        return None;
+    }
+    digits.iter().try_fold(0i64, |value, byte| {
+        let digit = i64::from(byte.wrapping_sub(b'0'));
+        let digit = Some(digit).filter(|digit| *digit <= 9)?;
+        let digit = if negative { -digit } else { digit };
+        value.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// The length of head and payload of the element that starts here.
+fn body_len(entry: &[u8]) -> usize {
+    match entry[0] {
+        0..0x80 => 1,
+        tag @ 0x80..0xC0 => 1 + usize::from(tag & 0x3F),
+        0xC0..0xE0 => 2,
+        tag @ 0xE0..0xF0 => 2 + (usize::from(tag & 0x0F) << 8 | usize::from(entry[1])),
+        0xF0 => 5 + u32::from_le_bytes([entry[1], entry[2], entry[3], entry[4]]) as usize,
+        0xF1 => 3,
+        0xF2 => 4,
+        0xF3 => 5,
+        _ => 9,
+    }
+}
+
+fn back_len_size(body: usize) -> usize {
+    match body {
+        0..0x80 => 1,
+        0x80..0x4000 => 2,
+        0x4000..0x20_0000 => 3,
+        0x20_0000..0x1000_0000 => 4,
+        _ => 5,
+    }
+}
+
+fn decode(entry: &[u8]) -> Item<'_> {
+    match entry[0] {
+        tag @ 0..0x80 => Item::number(i64::from(tag)),
+        0x80..0xC0 => Item::Bytes(&entry[1..body_len(entry)]),
+        tag @ 0xC0..0xE0 => {
+            let raw = i16::from_be_bytes([tag << 3, 0]) >> 3;
+            Item::number(i64::from(raw | i16::from(entry[1])))
+        }
+        0xE0..0xF0 => Item::Bytes(&entry[2..body_len(entry)]),
+        0xF0 => Item::Bytes(&entry[5..body_len(entry)]),
+        _ => Item::number(little_endian(&entry[1..body_len(entry)])),
+    }
+}
+
+/// A two's complement number of one to eight bytes.
+fn little_endian(raw: &[u8]) -> i64 {
+    let mut wide = [0; 8];
+    wide[8 - raw.len()..].copy_from_slice(raw);
+    i64::from_le_bytes(wide) >> (8 * (8 - raw.len()))
+}
+
+/// The whole length of an element in bytes that may be anything, if it is a sound one.
+fn checked_entry_len(entry: &[u8]) -> Option<usize> {
+    let head = match entry.first()? {
+        0xE0..0xF0 => 2,
+        0xF0 => 5,
+        0xF5.. => return None,
+        _ => 1,
+    };
+    entry.get(..head)?;
+    let body = body_len(entry);
+    let len = body + back_len_size(body);
+    (len <= entry.len()).then_some(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::random::Random;
+
+    fn contents(packed: &Packed) -> Vec<Vec<u8>> {
+        packed.iter().map(|item| item.to_vec()).collect()
+    }
+
+    fn sample(random: &mut Random) -> Vec<u8> {
+        match random.below(6) {
+            0 => random.below(300).to_string().into_bytes(),
+            1 => (random.draw() as i64).to_string().into_bytes(),
+            2 => format!("-{}", random.below(100_000)).into_bytes(),
+            3 => vec![b'x'; random.below(300) as usize],
+            4 => vec![b'y'; random.below(20_000) as usize],
+            _ => format!("item:{}", random.below(50)).into_bytes(),
+        }
+    }
+
+    #[test]
+    fn every_change_does_what_a_vector_does() {
+        for seed in 1..60 {
+            let mut random = Random::new(seed);
+            let (mut packed, mut model) = (Packed::new(), Vec::<Vec<u8>>::new());
+            for _ in 0..150 {
+                let index = random.below(model.len() as u64 + 1) as usize;
+                let element = sample(&mut random);
+                match (random.below(8), packed.seek(index)) {
+                    (0, _) => {
+                        packed.push_front(&element);
+                        model.insert(0, element);
+                    }
+                    (1 | 2, _) | (_, None) => {
+                        packed.push_back(&element);
+                        model.push(element);
+                    }
+                    (3, Some(at)) => {
+                        packed.insert(at, &element);
+                        model.insert(index, element);
+                    }
+                    (4, Some(at)) => {
+                        packed.replace(at, &element);
+                        model[index] = element;
+                    }
+                    (5, Some(at)) => {
+                        let count = random.below(4) as usize;
+                        packed.remove(at, count);
+                        model.drain(index..(index + count).min(model.len()));
+                    }
+                    (6, Some(_)) => {
+                        let tail = packed.split_off(index);
+                        assert_eq!(tail.len(), model.len() - index);
+                        packed.append(&tail);
+                    }
+                    (_, Some(_)) => {
+                        packed.remove_equal(&model[index].clone(), 1, true);
+                        let last = model.iter().rposition(|other| *other == model[index]);
+                        model.remove(last.unwrap());
+                    }
+                }
+                assert_eq!(packed.len(), model.len(), "seed {seed}");
+            }
+            assert_eq!(contents(&packed), model, "seed {seed}");
+            let backwards: Vec<_> = packed.iter().rev().map(|item| item.to_vec()).collect();
+            assert!(backwards.iter().eq(model.iter().rev()), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_every_size_come_back_and_other_digits_stay_strings() {
+        let mut elements: Vec<Vec<u8>> = Vec::new();
+        for shift in 0..63 {
+            for near in -2..=2 {
+                let value = (1i64 << shift).wrapping_add(near);
+                elements.push(value.to_string().into_bytes());
+                elements.push(value.wrapping_neg().to_string().into_bytes());
+            }
+        }
+        for text in [
+            "0",
+            "-0",
+            "00",
+            "01",
+            "+1",
+            "",
+            "-",
+            " 1",
+            "1 ",
+            "9223372036854775807",
+        ] {
+            elements.push(text.into());
+        }
+        for text in [
+            "-9223372036854775808",
+            "9223372036854775808",
+            "-9223372036854775809",
+        ] {
+            elements.push(text.into());
+        }
+        let mut packed = Packed::new();
+        for element in &elements {
+            packed.push_back(element);
+        }
+        assert_eq!(contents(&packed), elements);
+        for element in &elements {
+            let at = packed.find(element, packed.first(), 1).unwrap();
+            assert_eq!(&*packed.item(at), &element[..]);
+        }
+    }
+
+    #[test]
+    fn a_search_with_a_stride_does_not_take_a_value_for_a_field() {
+        let mut packed = Packed::new();
+        for element in ["a", "b", "b", "c"] {
+            packed.push_back(element.as_bytes());
+        }
+        assert_eq!(packed.find(b"b", packed.first(), 2), packed.seek(2));
+        assert_eq!(packed.find(b"c", packed.first(), 2), None);
+    }
+
+    #[test]
+    fn equal_elements_leave_in_one_pass_from_either_end() {
+        let fill = |packed: &mut Packed| {
+            for element in ["a", "7", "a", "b", "a"] {
+                packed.push_back(element.as_bytes());
+            }
+        };
+        let mut packed = Packed::new();
+        fill(&mut packed);
+        assert_eq!(packed.remove_equal(b"a", 2, true), 2);
+        assert_eq!(contents(&packed), [&b"a"[..], b"7", b"b"]);
+        fill(&mut packed);
+        assert_eq!(packed.remove_equal(b"a", usize::MAX, false), 4);
+        assert_eq!(packed.remove_equal(b"none", 1, false), 0);
+        assert_eq!(contents(&packed), [&b"7"[..], b"b", b"7", b"b"]);
+    }
+
+    #[test]
+    fn a_listpack_comes_back_and_a_damaged_one_is_refused() {
+        let mut packed = Packed::new();
+        for element in ["one", "2", "-300", "70000", "12345678901"] {
+            packed.push_back(element.as_bytes());
+        }
+        packed.push_back(&[b'z'; 5000]);
+        let listpack = packed.to_listpack();
+        assert_eq!(listpack.len(), packed.listpack_size());
+        assert_eq!(
+            contents(&Packed::from_listpack(&listpack).unwrap()),
+            contents(&packed)
+        );
+        for len in 0..listpack.len() {
+            assert!(Packed::from_listpack(&listpack[..len]).is_none());
+        }
+        let mut lying = listpack;
+        lying[4] = 9;
+        assert!(Packed::from_listpack(&lying).is_none());
+    }
+
+    #[test]
+    fn a_queue_that_runs_through_a_run_keeps_it_small() {
+        let mut packed = Packed::new();
+        for n in 0..100_000u32 {
+            packed.push_back(n.to_string().as_bytes());
+            if packed.len() > 10 {
+                packed.remove(packed.first().unwrap(), 1);
+            }
+        }
+        assert!(packed.heap_size() < 256, "{}", packed.heap_size());
+    }
+}
