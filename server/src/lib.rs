@@ -6,6 +6,7 @@ pub mod deadlines;
 pub mod dict;
 pub mod error;
 pub mod number;
+pub mod rdb;
 pub mod reply;
 pub mod resp;
 pub mod value;

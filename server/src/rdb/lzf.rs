@@ -1,0 +1,244 @@
+//! LZF: literal runs of up to 32 bytes, and references of 3 to 264 bytes up to 8 KiB back.
+//!
+//! A control byte below 32 announces that many literals and one more. Any other holds the length
+//! of a reference in its top three bits (7 meaning that a further byte adds to it) and the upper
+//! bits of its distance in the rest; the lower bits follow.
+//!
+//! The compressor looks for matches exactly where the references' own does (same hash, same
+//! places remembered, same bounds), for only then are payloads identical byte for byte.
+
+use super::BadFormat;
+
+const LITERALS_MAX: usize = 32;
+const DISTANCE_MAX: usize = 1 << 13;
+const MATCH_MAX: usize = 264;
+/// Three bytes hold at most one reference, so nothing grows by more than this.
+const GROWTH_MAX: usize = MATCH_MAX / 3;
+const HASH_BITS: u32 = 16;
+
+/// The compressed form, unless it would be longer than `len_max`, counting a few bytes of slack
+/// that the reference asks for.
+pub fn compress(input: &[u8], len_max: usize) -> Option<Vec<u8>> {
+    if input.is_empty() || len_max == 0 {
+        return None;
+    }
+    let mut output = Output::new(len_max);
+    let mut seen = Seen::new();
+    let mut at = 0;
+    while at + 2 < input.len() {
+        let Some(earlier) = seen.replace(input, at) else {
+            output.literal(input[at])?;
+            at += 1;
+            continue;
+        };
+        let len = match_len(&input[earlier..], &input[at..]);
+        output.reference(at - earlier - 1, len)?;
+        at += len;
+        // The last two places within the match may start the next one.
+        if at + 2 < input.len() {
+            seen.replace(input, at - 2);
+            seen.replace(input, at - 1);
+        }
+    }
+    output.finish(&input[at..])
+}
+
+/// What was compressed, which has to be exactly `len` bytes.
+pub fn decompress(input: &[u8], len: usize) -> Result<Vec<u8>, BadFormat> {
+    if len > input.len().saturating_mul(GROWTH_MAX) {
+        return Err(BadFormat::Data);
+    }
+    let mut output = Vec::with_capacity(len);
+    let mut rest = input;
+    while let Some((&control, after)) = rest.split_first() {
+        rest = after;
+        if usize::from(control) < LITERALS_MAX {
+            let literals = rest
+                .split_off(..=usize::from(control))
+                .ok_or(BadFormat::Data)?;
+            output.extend_from_slice(literals);
+        } else {
+            copy_reference(control, &mut rest, &mut output)?;
+        }
+        if output.len() > len {
+            return Err(BadFormat::Data);
+        }
+    }
+    if output.len() == len {
+        Ok(output)
+    } else {
+        Err(BadFormat::Data)
+    }
+}
+
+fn copy_reference(control: u8, rest: &mut &[u8], output: &mut Vec<u8>) -> Result<(), BadFormat> {
+    let mut next = || rest.split_off_first().copied().ok_or(BadFormat::Data);
+    let mut len = usize::from(control >> 5) + 2;
+    if len == 9 {
+        len += usize::from(next()?);
+    }
+    let distance = (usize::from(control & 0x1f) << 8 | usize::from(next()?)) + 1;
+    let start = output.len().checked_sub(distance).ok_or(BadFormat::Data)?;
+    if distance >= len {
+        output.extend_from_within(start..start + len);
+    } else {
+        // The copy overlaps what it writes, which repeats the stretch in between.
+        for at in start..start + len {
+            output.push(output[at]);
+        }
+    }
+    Ok(())
+}
+
+/// How far two places agree, given that their first three bytes do. The later one bounds it, in
+/// the steps of the reference: it may end a byte or two before the input does.
+fn match_len(earlier: &[u8], later: &[u8]) -> usize {
+    let len_max = (later.len() - 2).min(MATCH_MAX);
+    let mut len = 3;
+    let unchecked_until = if len_max > 16 { 18 } else { 2 };
+    while len <= unchecked_until || len < len_max {
+        if earlier[len] != later[len] {
+            return len;
+        }
+        len += 1;
+    }
+    len
+}
+
+/// Where three bytes of a certain hash were last seen.
+struct Seen(Box<[u32]>);
+
+impl Seen {
+    fn new() -> Seen {
+        Seen(vec![0; 1 << HASH_BITS].into())
+    }
+
+    /// Remembers the place and tells the one of the same three bytes that it takes over from.
+    /// The very first place is never told: it is how an empty slot reads.
+    fn replace(&mut self, input: &[u8], at: usize) -> Option<usize> {
+        let three = &input[at..at + 3];
+        let value = three
+            .iter()
+            .fold(0u32, |value, &byte| value << 8 | u32::from(byte));
+        let hash = (value >> (24 - HASH_BITS)).wrapping_sub(value.wrapping_mul(5));
+        let slot = &mut self.0[hash as usize & ((1 << HASH_BITS) - 1)];
+        let earlier = std::mem::replace(slot, at as u32) as usize;
+        let near = earlier > 0 && earlier < at && at - earlier <= DISTANCE_MAX;
+        (near && input[earlier..earlier + 3] == *three).then_some(earlier)
+    }
+}
+
+/// The compressed bytes, the last of them a literal run still open.
+struct Output {
+    bytes: Vec<u8>,
+    run_start: usize,
+    len_max: usize,
+}
+
+impl Output {
+    fn new(len_max: usize) -> Output {
+        // The first byte is the control byte of the open run.
+        Output {
+            bytes: vec![0],
+            run_start: 0,
+            len_max,
+        }
+    }
+
+    fn literals(&self) -> usize {
+        self.bytes.len() - self.run_start - 1
+    }
+
+    fn literal(&mut self, byte: u8) -> Option<()> {
+        if self.bytes.len() >= self.len_max {
+            return None;
+        }
+        self.push_literal(byte);
+        Some(())
+    }
+
+    fn push_literal(&mut self, byte: u8) {
+        self.bytes.push(byte);
+        if self.literals() == LITERALS_MAX {
+            self.close_run();
+            self.open_run();
+        }
+    }
+
+    fn reference(&mut self, distance: usize, len: usize) -> Option<()> {
+        let unused_control = usize::from(self.literals() == 0);
+        if self.bytes.len() - unused_control + 4 >= self.len_max {
+            return None;
+        }
+        self.close_run();
+        let upper = (distance >> 8) as u8;
+        if len < 9 {
+            self.bytes.push(upper | ((len - 2) as u8) << 5);
+        } else {
+            self.bytes.extend([upper | 7 << 5, (len - 9) as u8]);
+        }
+        self.bytes.push(distance as u8);
+        self.open_run();
+        Some(())
+    }
+
+    fn finish(mut self, rest: &[u8]) -> Option<Vec<u8>> {
+        if self.bytes.len() + 3 > self.len_max {
+            return None;
+        }
+        for &byte in rest {
+            self.push_literal(byte);
+        }
+        self.close_run();
+        Some(self.bytes)
+    }
+
+    fn open_run(&mut self) {
+        self.run_start = self.bytes.len();
+        self.bytes.push(0);
+    }
+
+    /// Writes the length of the run into its control byte, or drops that byte if it is empty.
+    fn close_run(&mut self) {
+        match self.literals() {
+            0 => self.bytes.truncate(self.run_start),
+            count => self.bytes[self.run_start] = (count - 1) as u8,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_compressed_comes_back() {
+        let mut random = 1u64;
+        for len in 0..600 {
+            let alphabet = 1 + len as u64 % 5;
+            let input: Vec<u8> = (0..len)
+                .map(|_| {
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    ((random >> 40) % alphabet) as u8
+                })
+                .collect();
+            if let Some(output) = compress(&input, len + 10) {
+                assert_eq!(decompress(&output, len), Ok(input));
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_no_input_could_reach_allocates_nothing() {
+        assert_eq!(decompress(&[0, b'a'], usize::MAX / 2), Err(BadFormat::Data));
+        assert_eq!(decompress(&[], 1), Err(BadFormat::Data));
+    }
+
+    #[test]
+    fn a_reference_before_the_start_is_refused() {
+        assert_eq!(decompress(&[0, b'a', 0x20, 1], 4), Err(BadFormat::Data));
+        assert_eq!(decompress(&[0, b'a', 0x20, 0], 4), Ok(b"aaaa".to_vec()));
+    }
+}
