@@ -1,0 +1,15 @@
+// Runs real Node clients, with their default options, against the server at HOST PORT.
+
+import { failures, play } from "./check.mjs";
+import { scenarios as ioredis } from "./ioredis.mjs";
+import { scenarios as redlock } from "./redlock.mjs";
+
+const [host = process.env.KHOA_HOST, port = process.env.KHOA_PORT] = process.argv.slice(2);
+if (!host || !port) {
+  console.error("usage: main.mjs HOST PORT (or set KHOA_HOST and KHOA_PORT)");
+  process.exit(2);
+}
+console.log(`# Node clients against ${host}:${port}`);
+for (const scenario of [...ioredis, ...redlock]) await play(scenario, { host, port: Number(port) });
+if (failures() > 0) console.error(`${failures()} checks of the Node clients failed`);
+process.exit(failures() > 0 ? 1 : 0);
