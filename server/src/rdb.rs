@@ -8,11 +8,13 @@
 //! believed before the bytes are there.
 
 mod crc64;
+mod hashes;
 mod intset;
-mod listpack;
 mod lists;
 mod lzf;
 mod reader;
+mod sets;
+mod sorted_sets;
 mod writer;
 mod ziplist;
 
@@ -21,7 +23,12 @@ use std::fmt;
 use reader::Reader;
 use writer::Writer;
 
+use crate::value::packed::Packed;
+
+pub use hashes::encode_hash;
 pub use lists::encode_list;
+pub use sets::encode_set;
+pub use sorted_sets::encode_sorted_set;
 
 /// The version that our payloads carry: that of the primary reference.
 pub const VERSION: u16 = 80;
@@ -31,9 +38,6 @@ const COMMON_VERSION_MAX: u16 = 11;
 
 /// The version and the checksum, in bytes.
 const FOOTER_LEN: usize = 10;
-
-/// No 64-bit integer has more digits, sign included.
-const INTEGER_LEN_MAX: usize = 20;
 
 /// Why a payload was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,9 @@ impl VersionCheck {
     }
 }
 
+/// A field of a hash, its value, and when it expires in milliseconds of Unix time.
+pub type HashField = (Vec<u8>, Vec<u8>, Option<u64>);
+
 /// A value as a payload describes it. Collections are never empty and hold nothing twice.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Dumped {
@@ -79,15 +86,48 @@ pub enum Dumped {
     String(Vec<u8>),
     /// The elements, head first.
     List(Vec<Vec<u8>>),
+    /// The members, in no order.
+    Set(Vec<Vec<u8>>),
+    /// The members with their scores, in no order; no score is NaN.
+    SortedSet(Vec<(Vec<u8>, f64)>),
+    /// The fields, in no order.
+    Hash(Vec<HashField>),
+}
+
+/// How a collection is encoded in memory, as OBJECT ENCODING tells: payloads follow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// `intset`: for sets only.
+    Integers,
+    /// `listpack`.
+    Packed,
+    /// `hashtable` or `skiplist`.
+    Table,
 }
 
 /// The byte that says what follows.
 mod kind {
     pub const STRING: u8 = 0;
     pub const LIST: u8 = 1;
+    pub const SET: u8 = 2;
+    pub const SORTED_SET: u8 = 3;
+    pub const HASH: u8 = 4;
+    pub const SORTED_SET_2: u8 = 5;
+    pub const HASH_ZIPMAP: u8 = 9;
     pub const LIST_ZIPLIST: u8 = 10;
+    pub const SET_INTSET: u8 = 11;
+    pub const SORTED_SET_ZIPLIST: u8 = 12;
+    pub const HASH_ZIPLIST: u8 = 13;
     pub const LIST_QUICKLIST: u8 = 14;
+    pub const HASH_LISTPACK: u8 = 16;
+    pub const SORTED_SET_LISTPACK: u8 = 17;
     pub const LIST_QUICKLIST_2: u8 = 18;
+    pub const SET_LISTPACK: u8 = 20;
+    /// Fields with deadlines, as Valkey writes them.
+    pub const HASH_2: u8 = 22;
+    /// Fields with deadlines, as Redis writes them.
+    pub const REDIS_HASH_EXPIRING: u8 = 24;
+    pub const REDIS_HASH_EXPIRING_LISTPACK: u8 = 25;
 }
 
 /// Reads a payload, checking version and checksum first.
@@ -102,6 +142,20 @@ pub fn decode(payload: &[u8], check: VersionCheck) -> Result<Dumped, BadFormat> 
         kind::LIST_ZIPLIST => lists::decode_ziplist(&mut reader),
         kind::LIST_QUICKLIST => lists::decode_quicklist(&mut reader),
         kind::LIST_QUICKLIST_2 => lists::decode_quicklist_2(&mut reader),
+        kind::SET => sets::decode_plain(&mut reader),
+        kind::SET_INTSET => sets::decode_intset(&mut reader),
+        kind::SET_LISTPACK => sets::decode_listpack(&mut reader),
+        kind::SORTED_SET => sorted_sets::decode_with_digits(&mut reader),
+        kind::SORTED_SET_2 => sorted_sets::decode_plain(&mut reader),
+        kind::SORTED_SET_ZIPLIST => sorted_sets::decode_ziplist(&mut reader),
+        kind::SORTED_SET_LISTPACK => sorted_sets::decode_listpack(&mut reader),
+        kind::HASH => hashes::decode_plain(&mut reader),
+        kind::HASH_2 => hashes::decode_expiring(&mut reader),
+        kind::HASH_ZIPMAP => hashes::decode_zipmap(&mut reader),
+        kind::HASH_ZIPLIST => hashes::decode_ziplist(&mut reader),
+        kind::HASH_LISTPACK => hashes::decode_listpack(&mut reader),
+        kind::REDIS_HASH_EXPIRING => hashes::decode_redis_expiring(&mut reader),
+        kind::REDIS_HASH_EXPIRING_LISTPACK => hashes::decode_redis_expiring_listpack(&mut reader),
         _ => Err(BadFormat::Data),
     }
 }
@@ -136,13 +190,10 @@ fn seal(writer: Writer) -> Vec<u8> {
     payload
 }
 
-/// The integer that prints as these bytes exactly: such content is stored as a number.
-fn integer(content: &[u8]) -> Option<i64> {
-    if content.is_empty() || content.len() > INTEGER_LEN_MAX {
-        return None;
-    }
-    let value: i64 = str::from_utf8(content).ok()?.parse().ok()?;
-    (itoa::Buffer::new().format(value).as_bytes() == content).then_some(value)
+/// The elements of a listpack that was written as a string.
+fn packed(reader: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, BadFormat> {
+    let packed = Packed::from_listpack(&reader.string()?).ok_or(BadFormat::Data)?;
+    Ok(packed.iter().map(|item| item.to_vec()).collect())
 }
 
 #[cfg(test)]

@@ -1,41 +1,33 @@
-//! Lists: a chain of listpacks of up to 8 KiB, and of plain strings where one is larger.
+//! Lists: a chain of listpacks of some kilobytes each, and of plain strings where one is larger.
 
-use super::{
-    BadFormat, Dumped, kind,
-    listpack::{self, Element, Listpack},
-    reader::Reader,
-    seal,
-    writer::Writer,
-    ziplist,
-};
+use super::{BadFormat, Dumped, kind, packed, reader::Reader, seal, writer::Writer, ziplist};
+use crate::value::{limits::Limits, packed::Packed};
 
-/// How large a node may grow, and what is a string too large for any, in bytes: the default of
-/// the setting `list-max-listpack-size`.
-const NODE_LEN_MAX: usize = 8192;
-/// What the reference reckons an element costs beyond its content, once there is a chain.
-const ELEMENT_OVERHEAD: usize = 8;
+/// The lengths that -1 to -5 stand for in `list-max-listpack-size`, in bytes.
+const NODE_LENGTHS: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
+/// What a node may hold, in bytes, where the setting counts elements.
+const SAFE_NODE_LEN: usize = 8192;
 
 const PLAIN: u64 = 1;
 const PACKED: u64 = 2;
 
-/// Writes a list as if its elements had been pushed one by one at the tail.
-pub fn encode_list<T: AsRef<[u8]>>(elements: impl IntoIterator<Item = T>) -> Vec<u8> {
-    let mut nodes: Vec<Node> = Vec::new();
-    for element in elements {
-        push(&mut nodes, element.as_ref());
-    }
+/// Writes a list, node by node.
+pub fn encode_list<'a>(nodes: impl Iterator<Item = &'a Packed>, limits: Limits) -> Vec<u8> {
+    let nodes: Vec<&Packed> = nodes.filter(|node| !node.is_empty()).collect();
+    let plain_above = node_len_max(limits);
     let mut writer = Writer::new(kind::LIST_QUICKLIST_2);
     writer.length(nodes.len());
     for node in nodes {
-        match node {
-            Node::Plain(content) => {
-                writer.length(PLAIN as usize);
-                writer.string(&content);
-            }
-            Node::Packed(listpack) => {
-                writer.length(PACKED as usize);
-                writer.string(listpack.as_bytes());
-            }
+        let only = node
+            .first()
+            .filter(|_| node.len() == 1)
+            .map(|at| node.item(at));
+        if let Some(element) = only.filter(|element| element.len() > plain_above) {
+            writer.length(PLAIN as usize);
+            writer.string(&element);
+        } else {
+            writer.length(PACKED as usize);
+            writer.string(&node.to_listpack());
         }
     }
     seal(writer)
@@ -64,38 +56,21 @@ pub fn decode_quicklist(reader: &mut Reader<'_>) -> Result<Dumped, BadFormat> {
 pub fn decode_quicklist_2(reader: &mut Reader<'_>) -> Result<Dumped, BadFormat> {
     let mut list = Vec::new();
     for _ in 0..reader.length()? {
-        let container = reader.length()?;
-        let node = reader.string()?;
-        match container {
-            PLAIN => list.push(node),
-            PACKED => list.extend(listpack::elements(&node)?.into_iter().map(Element::to_vec)),
+        match reader.length()? {
+            PLAIN => list.push(reader.string()?),
+            PACKED => list.append(&mut packed(reader)?),
             _ => return Err(BadFormat::Data),
         }
     }
     non_empty(list)
 }
 
-enum Node {
-    Plain(Vec<u8>),
-    Packed(Listpack),
-}
-
-fn push(nodes: &mut Vec<Node>, content: &[u8]) {
-    // A list that is still one listpack is measured without the overhead.
-    let overhead = if nodes.len() > 1 { ELEMENT_OVERHEAD } else { 0 };
-    if content.len() > NODE_LEN_MAX {
-        nodes.push(Node::Plain(content.to_vec()));
-        return;
-    }
-    if let Some(Node::Packed(tail)) = nodes.last_mut()
-        && tail.as_bytes().len() + content.len() + overhead <= NODE_LEN_MAX
-    {
-        tail.push(Element::of(content));
-        return;
-    }
-    let mut listpack = Listpack::new();
-    listpack.push(Element::of(content));
-    nodes.push(Node::Packed(listpack));
+fn node_len_max(limits: Limits) -> usize {
+    let nth = limits.list_max_listpack_size.wrapping_neg().wrapping_sub(1);
+    let length = usize::try_from(nth)
+        .ok()
+        .and_then(|nth| NODE_LENGTHS.get(nth));
+    length.copied().unwrap_or(SAFE_NODE_LEN)
 }
 
 fn non_empty(list: Vec<Vec<u8>>) -> Result<Dumped, BadFormat> {

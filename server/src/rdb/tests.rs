@@ -1,6 +1,10 @@
 //! Payloads recorded from the three references, and what a hostile sender makes of them.
 
 use super::*;
+use crate::value::{
+    limits::Limits,
+    list::{End, List},
+};
 
 /// A line is a case, the reference that wrote it (Valkey 9.1.2, Redis 8.2.3 or Redis 7.0.15) and
 /// its payload in hexadecimal digits.
@@ -60,8 +64,84 @@ fn check_string(case: &str, content: &[u8]) {
 }
 
 fn check_list(case: &str, elements: &[&[u8]]) {
-    let list = elements.iter().map(|element| element.to_vec()).collect();
-    check(case, &Dumped::List(list), Some(encode_list(elements)));
+    let limits = Limits::default();
+    let mut list = List::new();
+    elements
+        .iter()
+        .for_each(|element| list.push(End::Back, element, limits));
+    check(
+        case,
+        &list_of(elements),
+        Some(encode_list(list.chunks(), limits)),
+    );
+}
+
+/// Redis 7.0 has no packed sets, and hash tables keep no order: there only the value counts.
+fn check_set(case: &str, members: &[&[u8]], layout: Layout) {
+    let set = |members: &[Vec<u8>]| {
+        let mut members = members.to_vec();
+        members.sort();
+        members
+    };
+    let value: Vec<Vec<u8>> = members.iter().map(|member| member.to_vec()).collect();
+    for recording in recordings().filter(|recording| recording.case == case) {
+        let decoded = decode(&recording.payload, VersionCheck::Relaxed);
+        let Ok(Dumped::Set(found)) = decoded else {
+            panic!("{case}: {decoded:?}")
+        };
+        assert_eq!(
+            set(&found),
+            set(&value),
+            "{case} of {}",
+            recording.reference
+        );
+        if recording.reference == "valkey" {
+            let ours = encode_set(members.iter(), layout);
+            assert_eq!(ours, recording.payload, "{case}");
+        }
+    }
+}
+
+fn check_sorted_set(case: &str, pairs: &[(&str, f64)], layout: Layout) {
+    let ours = encode_sorted_set(pairs.iter().copied(), layout);
+    let mut pairs: Vec<_> = pairs
+        .iter()
+        .map(|&(member, score)| (member.as_bytes().to_vec(), score))
+        .collect();
+    if layout == Layout::Table {
+        pairs.reverse();
+    }
+    check(case, &Dumped::SortedSet(pairs), Some(ours));
+}
+
+/// The order of the fields is that of the primary reference.
+fn check_hash(case: &str, fields: &[(&str, &str, Option<u64>)], layout: Layout) {
+    let ours = encode_hash(fields.iter().copied(), layout);
+    let mut value: Vec<HashField> = fields
+        .iter()
+        .map(|&(field, value, deadline)| (field.into(), value.into(), deadline))
+        .collect();
+    value.sort();
+    for recording in recordings().filter(|recording| recording.case == case) {
+        let decoded = decode(&recording.payload, VersionCheck::Relaxed);
+        let Ok(Dumped::Hash(mut found)) = decoded else {
+            panic!("{case}: {decoded:?}")
+        };
+        found.sort();
+        assert_eq!(found, value, "{case} of {}", recording.reference);
+        if recording.reference == "valkey" {
+            assert_eq!(ours, recording.payload, "{case}");
+        }
+    }
+}
+
+fn list_of<T: AsRef<[u8]>>(elements: &[T]) -> Dumped {
+    Dumped::List(
+        elements
+            .iter()
+            .map(|element| element.as_ref().to_vec())
+            .collect(),
+    )
 }
 
 fn resealed(body: &[u8], version: u16) -> Vec<u8> {
@@ -110,6 +190,120 @@ fn lists_are_written_as_the_reference_writes_them() {
     check_list("list-widths", &widths);
     check_list("list-plain-node", &[b"a", &b"b".repeat(9000), b"c"]);
     check_list("list-two-nodes", &[&b"p".repeat(5000), &b"q".repeat(5000)]);
+}
+
+#[test]
+fn sets_are_written_as_the_reference_writes_them() {
+    check_set(
+        "set-integers",
+        &[b"3", b"1", b"2", b"-300"],
+        Layout::Integers,
+    );
+    check_set("set-integers-32", &[b"1", b"70000"], Layout::Integers);
+    check_set("set-integers-64", &[b"1", b"-5000000000"], Layout::Integers);
+    check_set("set-packed", &[b"1", b"b", b"c"], Layout::Packed);
+    check_set("set-table", &[b"b", &b"c".repeat(65)], Layout::Table);
+}
+
+#[test]
+fn sorted_sets_are_written_as_the_reference_writes_them() {
+    let packed = [
+        ("l", f64::NEG_INFINITY),
+        ("f", -3.0),
+        ("i", -0.0),
+        ("h", 1.1e-7),
+        ("d", 0.1),
+        ("b", 1.0),
+        ("c", 1.5),
+        ("j", 4_503_599_627_370_496.0),
+        ("k", 1e17),
+        ("g", 1e20),
+        ("e", f64::INFINITY),
+    ];
+    check_sorted_set("sorted-set-packed", &packed, Layout::Packed);
+    let long = "b".repeat(65);
+    let table = [("d", f64::NEG_INFINITY), (long.as_str(), 1.0), ("c", 1.1)];
+    check_sorted_set("sorted-set-table", &table, Layout::Table);
+}
+
+#[test]
+fn hashes_are_written_as_the_reference_writes_them() {
+    let (first, second) = (Some(2_000_000_000_000), Some(2_000_000_001_000));
+    let long = "v".repeat(65);
+    let plain = [("f", "v", None), ("g", "1", None)];
+    check_hash("hash-packed", &plain, Layout::Packed);
+    check_hash("hash-table", &[("f", &long, None)], Layout::Table);
+    let packed = [("f", "v", first), ("g", "1", None)];
+    check_hash("hash-expiring-packed", &packed, Layout::Packed);
+    let table = [("f", "v", first), ("g", "1", None), ("h", &long, second)];
+    check_hash("hash-expiring-table", &table, Layout::Table);
+}
+
+#[test]
+fn what_older_versions_wrote_is_still_read() {
+    check("old-list-plain", &list_of(&["a", "5"]), None);
+    let (x, y, z) = ("x".repeat(70), "y".repeat(300), "z".repeat(20_000));
+    let numbers = [
+        "a",
+        "0",
+        "12",
+        "-100",
+        "300",
+        "-70000",
+        "9000000",
+        "5000000000",
+    ];
+    let mut elements = numbers.to_vec();
+    elements.extend([&x, &y, "tail", &z, "end"]);
+    check("old-list-ziplist", &list_of(&elements), None);
+    check("old-list-quicklist", &list_of(&["a", "1", "b"]), None);
+    let pairs = |pairs: &[(&str, f64)]| {
+        Dumped::SortedSet(
+            pairs
+                .iter()
+                .map(|&(member, score)| (member.into(), score))
+                .collect(),
+        )
+    };
+    let digits = [("a", 1.5), ("b", f64::INFINITY), ("c", f64::NEG_INFINITY)];
+    check("old-sorted-set-digits", &pairs(&digits), None);
+    check(
+        "old-sorted-set-ziplist",
+        &pairs(&[("a", 1.0), ("b", 1.5)]),
+        None,
+    );
+    let hash = |fields: &[(&str, &str)]| {
+        let field = |&(field, value): &(&str, &str)| (field.into(), value.into(), None);
+        Dumped::Hash(fields.iter().map(field).collect())
+    };
+    check("old-hash-ziplist", &hash(&[("f", "v"), ("g", "7")]), None);
+    check("old-hash-zipmap", &hash(&[("f", "v"), ("g", "vw")]), None);
+}
+
+#[test]
+fn a_collection_that_holds_something_twice_is_refused() {
+    let twice: [&[u8]; 5] = [
+        b"\x02\x02\x01a\x01a",
+        b"\x04\x02\x01a\x01b\x01a\x01c",
+        b"\x05\x02\x01a\0\0\0\0\0\0\0\0\x01a\0\0\0\0\0\0\0\0",
+        b"\x0b\x0c\x02\0\0\0\x02\0\0\0\x01\0\x01\0",
+        b"\x14\x0d\x0d\0\0\0\x02\0\x81a\x02\x81a\x02\xff",
+    ];
+    for body in twice {
+        let decoded = decode(&resealed(body, VERSION), VersionCheck::Strict);
+        assert_eq!(decoded, Err(BadFormat::Data), "{}", body.escape_ascii());
+    }
+}
+
+#[test]
+fn a_score_that_is_no_number_is_refused() {
+    for body in [
+        b"\x03\x01\x01a\xfd".as_slice(),
+        b"\x05\x01\x01a\0\0\0\0\0\0\xf8\x7f",
+    ] {
+        let decoded = decode(&resealed(body, VERSION), VersionCheck::Strict);
+        assert_eq!(decoded, Err(BadFormat::Data), "{}", body.escape_ascii());
+    }
 }
 
 #[test]

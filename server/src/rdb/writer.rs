@@ -1,6 +1,7 @@
 //! Writes lengths and strings in the shortest form that the format has for them.
 
-use super::{integer, lzf};
+use super::lzf;
+use crate::number::parse_i64;
 
 /// Strings up to this length are not worth compressing.
 const UNCOMPRESSED_MAX: usize = 20;
@@ -39,7 +40,7 @@ impl Writer {
     }
 
     pub fn string(&mut self, content: &[u8]) {
-        if let Some(value) = integer(content).and_then(|value| i32::try_from(value).ok()) {
+        if let Some(value) = parse_i64(content).and_then(|value| i32::try_from(value).ok()) {
             self.integer(value);
         } else if !self.compressed(content) {
             self.length(content.len());

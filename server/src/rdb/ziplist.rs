@@ -87,26 +87,23 @@ fn entry_content(body: &mut &[u8]) -> Option<Vec<u8>> {
 fn read_zipmap(zipmap: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (_, mut rest) = zipmap.split_first()?;
     let mut items = Vec::new();
-    loop {
-        let Some(field_len) = zipmap_length(&mut rest)? else {
-            break;
-        };
+    while *rest.first()? != END {
+        let field_len = zipmap_length(&mut rest)?;
         items.push(bytes(&mut rest, field_len)?);
-        let value_len = zipmap_length(&mut rest)??;
+        let value_len = zipmap_length(&mut rest)?;
         // A value may have been shortened in place, leaving so many bytes unused after it.
         let unused = *rest.split_off_first()?;
         items.push(bytes(&mut rest, value_len)?);
         rest.split_off(..usize::from(unused))?;
     }
-    rest.is_empty().then_some(items)
+    (rest == [END]).then_some(items)
 }
 
-/// A length, or `None` within for the end.
-fn zipmap_length(rest: &mut &[u8]) -> Option<Option<usize>> {
+fn zipmap_length(rest: &mut &[u8]) -> Option<usize> {
     match *rest.split_off_first()? {
-        LONG => Some(Some(u32::from_le_bytes(array(rest)?) as usize)),
-        END => Some(None),
-        len => Some(Some(len.into())),
+        LONG => Some(u32::from_le_bytes(array(rest)?) as usize),
+        END => None,
+        len => Some(len.into()),
     }
 }
 
