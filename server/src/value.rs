@@ -5,5 +5,6 @@ pub mod limits;
 pub mod list;
 pub mod packed;
 pub mod random;
+pub mod rank_tree;
 pub mod set;
 pub mod sorted_set;

@@ -225,6 +225,11 @@ impl Packed {
         decode(&self.bytes[at..])
     }
 
+    /// The number at a position, if it is kept as one.
+    pub fn number(&self, at: usize) -> Option<i64> {
+        decode_number(&self.bytes[at..])
+    }
+
     /// The first element equal to `element`, looking at `from` and every `stride`th after it.
     pub fn find(&self, element: &[u8], from: Option<usize>, stride: usize) -> Option<usize> {
         let encoded = Encoded::new(element);
@@ -580,16 +585,26 @@ fn back_len_size(body: usize) -> usize {
 }
 
 fn decode(entry: &[u8]) -> Item<'_> {
+    if let Some(number) = decode_number(entry) {
+        return Item::number(number);
+    }
+    let head = match entry[0] {
+        0x80..0xC0 => 1,
+        0xE0..0xF0 => 2,
+        _ => 5,
+    };
+    Item::Bytes(&entry[head..body_len(entry)])
+}
+
+fn decode_number(entry: &[u8]) -> Option<i64> {
     match entry[0] {
-        tag @ 0..0x80 => Item::number(i64::from(tag)),
-        0x80..0xC0 => Item::Bytes(&entry[1..body_len(entry)]),
+        tag @ 0..0x80 => Some(i64::from(tag)),
         tag @ 0xC0..0xE0 => {
-            let raw = i16::from_be_bytes([tag << 3, 0]) >> 3;
-            Item::number(i64::from(raw | i16::from(entry[1])))
+            let high = i16::from_be_bytes([tag << 3, 0]) >> 3;
+            Some(i64::from(high | i16::from(entry[1])))
         }
-        0xE0..0xF0 => Item::Bytes(&entry[2..body_len(entry)]),
-        0xF0 => Item::Bytes(&entry[5..body_len(entry)]),
-        _ => Item::number(little_endian(&entry[1..body_len(entry)])),
+        0xF1.. => Some(little_endian(&entry[1..body_len(entry)])),
+        _ => None,
     }
 }
 
