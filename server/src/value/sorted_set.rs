@@ -340,7 +340,7 @@ impl SortedSet {
                 0
             }
             Repr::Large(table) => table.members.scan(cursor, count, |member| {
-                visit(Item::Bytes(&member.name), member.score)
+                visit(Item::Bytes(&member.name), member.score);
             }),
         }
     }
