@@ -10,6 +10,7 @@
 //! | `< +OK` | the next reply of the current client, in the notation of [`pattern`]; nested elements are indented by two spaces |
 //! | `@client b` | goes on as client `b`, which is connected when first named; the file starts as `a` |
 //! | `@advance 100ms` | moves the clock: an embedded server's at once, a real one by waiting |
+//! | `@wait 100ms` | really waits, for what no clock moves, such as a script that runs |
 //! | `@resp3`, `@resp2` | switches the current client's protocol by HELLO |
 //! | `@repeat 1..200` | sends the next request once for each number, as `${i}`; only the last reply is compared |
 //! | `@unordered` | the elements of the next reply may come in any order (`pairs`: as flat pairs, `deep`: at every level) |

@@ -30,6 +30,8 @@ pub enum Kind {
     Client(String),
     /// Move the clock.
     Advance(Duration),
+    /// Really wait, for what no clock moves, such as a script that runs.
+    Wait(Duration),
     /// Switch the protocol.
     Protocol(u8),
     /// Send the next request once for each number.
@@ -121,6 +123,7 @@ fn directive(text: &str) -> Result<Kind, String> {
     match name {
         "client" => Ok(Kind::Client(argument.to_owned())),
         "advance" => duration(argument).map(Kind::Advance),
+        "wait" => duration(argument).map(Kind::Wait),
         "resp2" => Ok(Kind::Protocol(2)),
         "resp3" => Ok(Kind::Protocol(3)),
         "repeat" => repeat(argument),

@@ -215,6 +215,10 @@ impl<'a> Player<'a> {
                 self.target.advance(*time);
                 Ok(())
             }
+            Kind::Wait(time) => {
+                sleep(*time);
+                Ok(())
+            }
             Kind::Protocol(version) => self.switch_protocol(*version),
             Kind::Repeat(first, last) => {
                 self.repeat = Some((*first, *last));
