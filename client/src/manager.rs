@@ -1,0 +1,255 @@
+//! The cheap, cloneable handle over a server, from which everything else is made.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::ConnectionLike;
+use redis::{Client, IntoConnectionInfo};
+
+use crate::clock::Clock;
+use crate::connection::{ClientLink, Link, Node, SharedLink};
+use crate::error::Error;
+use crate::lock::Lock;
+use crate::name::Name;
+use crate::resource::Scripted;
+use crate::scripts;
+use crate::wakeup::Hub;
+
+/// Makes locks and all the other primitives over one server.
+///
+/// Cloning is cheap, and clones share their connections: one for commands, opened with the first
+/// command and replaced when it breaks, and one for wake-ups, opened with the first wait.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// # let url = "redis://127.0.0.1/";
+/// use khoa::Manager;
+///
+/// let manager = Manager::open(url)?;
+/// let guard = manager.lock("nightly-report").acquire().await?;
+/// println!("held, fencing token {}", guard.fencing_token());
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Manager {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    node: Node,
+    hub: Option<Arc<Hub>>,
+    settings: Settings,
+}
+
+#[derive(Clone)]
+struct Settings {
+    prefix: String,
+    label: String,
+    clock: Clock,
+    request_timeout: Duration,
+    fence_kept: Duration,
+    index: usize,
+}
+
+impl Manager {
+    /// A manager for the server at a URL, with default settings. It does not connect yet.
+    pub fn open(url: impl IntoConnectionInfo) -> Result<Self, Error> {
+        Self::builder().open(url)
+    }
+
+    /// A manager over a client of the `redis` crate, with default settings.
+    pub fn from_client(client: Client) -> Result<Self, Error> {
+        Self::builder().client(client)
+    }
+
+    /// A manager over a connection that is there already: a multiplexed or a cluster connection,
+    /// a connection manager, or anything else that can be cloned. Such a connection cannot be
+    /// subscribed on, so waiters poll.
+    pub fn from_connection<C>(connection: C) -> Self
+    where
+        C: ConnectionLike + Clone + Send + Sync + 'static,
+    {
+        Self::builder().connection(connection)
+    }
+
+    /// Settings to change before a manager is made.
+    pub fn builder() -> ManagerBuilder {
+        ManagerBuilder::default()
+    }
+
+    /// A lock of this name, with default options. Nothing is sent yet.
+    pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
+        let resource = self.name(name).map(|name| self.lock_resource(name));
+        self.lease_of(resource)
+    }
+
+    fn lock_resource(&self, name: Name) -> Scripted {
+        Scripted {
+            node: self.inner.node.clone(),
+            scripts: &scripts::LOCK,
+            keys: vec![
+                name.key().to_vec(),
+                name.helper("fence"),
+                name.helper("queue"),
+            ],
+            extend_keys: &[0],
+            release_keys: &[0, 2],
+            extra: Vec::new(),
+            fence_kept: self.inner.settings.fence_kept,
+            name,
+        }
+    }
+
+    pub(crate) fn lease_of(&self, resource: Result<Scripted, Error>) -> Lock {
+        let resource = resource.map(|resource| Arc::new(resource) as _);
+        let Inner { hub, settings, .. } = &*self.inner;
+        Lock::new(
+            resource,
+            hub.clone(),
+            settings.clock.clone(),
+            &settings.label,
+        )
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.inner.node
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.inner.settings.prefix
+    }
+
+    pub(crate) fn name(&self, name: impl AsRef<[u8]>) -> Result<Name, Error> {
+        Name::new(self.inner.settings.prefix.as_bytes(), name.as_ref())
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager")
+            .field("prefix", &self.inner.settings.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Settings of a [`Manager`].
+#[derive(Clone)]
+#[must_use]
+pub struct ManagerBuilder {
+    settings: Settings,
+}
+
+impl Default for ManagerBuilder {
+    fn default() -> Self {
+        let settings = Settings {
+            prefix: "khoa:".to_owned(),
+            label: default_label(),
+            clock: Clock::system(),
+            request_timeout: Duration::from_secs(1),
+            fence_kept: Duration::from_secs(60 * 60 * 24),
+            index: 0,
+        };
+        Self { settings }
+    }
+}
+
+impl ManagerBuilder {
+    /// What every key begins with. An empty prefix lets a lock share its key with another
+    /// library. Default: `khoa:`.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.settings.prefix = prefix.into();
+        self
+    }
+
+    /// What a holder is called by those who inspect the lock. Default: host name and process id.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.settings.label = label.into();
+        self
+    }
+
+    /// Where time comes from. Default: the machine's monotonic clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.settings.clock = clock;
+        self
+    }
+
+    /// How long a single request may take, connecting included. Default: 1 s.
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.request_timeout = timeout;
+        self
+    }
+
+    /// How long the server keeps a name's fencing counter after its last use. After that it
+    /// starts again at the server's clock, which is above every number issued before unless that
+    /// clock was set back in the meantime. Default: a day.
+    pub fn fence_kept(mut self, kept: Duration) -> Self {
+        self.settings.fence_kept = kept.max(Duration::from_secs(1));
+        self
+    }
+
+    /// A manager for the server at a URL. It does not connect yet.
+    pub fn open(self, url: impl IntoConnectionInfo) -> Result<Manager, Error> {
+        let client = Client::open(url).map_err(Error::backend(self.settings.index))?;
+        self.client(client)
+    }
+
+    /// A manager over a client of the `redis` crate.
+    pub fn client(self, client: Client) -> Result<Manager, Error> {
+        let node = self.node(Arc::new(ClientLink::new(client)));
+        let hub = Hub::new(node.clone(), &self.settings.prefix)?;
+        Ok(self.manager(node, Some(Arc::new(hub))))
+    }
+
+    /// A manager over an existing connection; see [`Manager::from_connection`].
+    pub fn connection<C>(self, connection: C) -> Manager
+    where
+        C: ConnectionLike + Clone + Send + Sync + 'static,
+    {
+        let node = self.node(Arc::new(SharedLink(connection)));
+        self.manager(node, None)
+    }
+
+    fn node(&self, link: Arc<dyn Link>) -> Node {
+        let settings = &self.settings;
+        Node::new(
+            link,
+            settings.index,
+            settings.clock.clone(),
+            settings.request_timeout,
+        )
+    }
+
+    fn manager(self, node: Node, hub: Option<Arc<Hub>>) -> Manager {
+        Manager {
+            inner: Arc::new(Inner {
+                node,
+                hub,
+                settings: self.settings,
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for ManagerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManagerBuilder")
+            .field("prefix", &self.settings.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Host name and process id, as far as they can be learnt without asking anything outside.
+fn default_label() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()
+        .or_else(|| {
+            std::env::var("HOSTNAME")
+                .or_else(|_| std::env::var("COMPUTERNAME"))
+                .ok()
+        })
+        .unwrap_or_default();
+    format!("{}:{}", host.trim(), std::process::id())
+}

@@ -1,0 +1,233 @@
+//! What every held thing has in common: it is asked for, lengthened and given up, by token.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use crate::connection::{BoxFuture, Node};
+use crate::error::Error;
+use crate::name::Name;
+use crate::scripts::ScriptSet;
+use crate::token::Token;
+use crate::ttl::Ttl;
+
+/// How long the turn of a waiter that was woken is kept for it before the next one may try.
+pub(crate) const TURN_KEPT: Duration = Duration::from_secs(2);
+/// How long a queue outlives the last sign of life of its waiters.
+pub(crate) const QUEUE_KEPT: Duration = Duration::from_secs(120);
+
+/// A lock, permit or leadership, on one server or several.
+///
+/// Every request may be repeated with the same token: it then finds what the first one did.
+pub(crate) trait Resource: Send + Sync + fmt::Debug {
+    fn name(&self) -> &Name;
+
+    fn attempt<'a>(&'a self, bid: &'a Bid<'a>) -> BoxFuture<'a, Result<Attempt, Error>>;
+
+    fn extend<'a>(
+        &'a self,
+        token: &'a Token,
+        ttl: Ttl,
+        deadline: Instant,
+    ) -> BoxFuture<'a, Result<Extended, Error>>;
+
+    /// Gives up whatever the token holds; with a channel, also its place in the queue.
+    fn release<'a>(
+        &'a self,
+        token: &'a Token,
+        channel: &'a str,
+        deadline: Instant,
+    ) -> BoxFuture<'a, Result<Standing, Error>>;
+}
+
+/// One request for a resource.
+#[derive(Debug)]
+pub(crate) struct Bid<'a> {
+    pub(crate) token: &'a Token,
+    pub(crate) ttl: Ttl,
+    pub(crate) label: &'a [u8],
+    /// Where to be woken; empty when the caller does not want to queue.
+    pub(crate) channel: &'a str,
+    pub(crate) deadline: Option<Instant>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Attempt {
+    Granted(Grant),
+    /// Another holds it; its remaining time when it is known, and the caller's place in the
+    /// queue, zero when it does not stand in one.
+    Busy {
+        holder_left: Option<Duration>,
+        place: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    pub(crate) fence: u64,
+    pub(crate) valid_until: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extended {
+    Until(Instant),
+    Not(Standing),
+}
+
+/// What the server says about a token's hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Held,
+    Gone,
+    Foreign,
+}
+
+impl Standing {
+    fn from_reply(reply: i64) -> Self {
+        match reply {
+            1 => Self::Held,
+            0 => Self::Gone,
+            _ => Self::Foreign,
+        }
+    }
+}
+
+/// A resource that lives on one server and is driven by three scripts.
+pub(crate) struct Scripted {
+    pub(crate) node: Node,
+    pub(crate) name: Name,
+    pub(crate) scripts: &'static ScriptSet,
+    /// All the keys, in the order of the acquire script.
+    pub(crate) keys: Vec<Vec<u8>>,
+    /// The keys of the extend and release scripts, as positions in `keys`.
+    pub(crate) extend_keys: &'static [usize],
+    pub(crate) release_keys: &'static [usize],
+    /// Further arguments of all three scripts.
+    pub(crate) extra: Vec<Vec<u8>>,
+    pub(crate) fence_kept: Duration,
+}
+
+impl Scripted {
+    fn pick(&self, positions: &[usize]) -> Vec<Vec<u8>> {
+        positions
+            .iter()
+            .filter_map(|at| self.keys.get(*at).cloned())
+            .collect()
+    }
+
+    async fn ask(&self, bid: &Bid<'_>) -> Result<Attempt, Error> {
+        let ttl = bid.ttl.millis().to_string();
+        let (fence_kept, turn, queue) = (
+            millis(self.fence_kept),
+            millis(TURN_KEPT),
+            millis(QUEUE_KEPT),
+        );
+        let mut args: Vec<&[u8]> = vec![
+            bid.token.as_str().as_bytes(),
+            ttl.as_bytes(),
+            bid.channel.as_bytes(),
+            bid.label,
+            fence_kept.as_bytes(),
+            turn.as_bytes(),
+            queue.as_bytes(),
+        ];
+        args.extend(self.extra.iter().map(Vec::as_slice));
+        // The lease is measured from before the request: its answer may have been on the way long.
+        let sent = self.node.clock().now();
+        let reply = self
+            .node
+            .run(&self.scripts.acquire, &self.keys, &args, bid.deadline)
+            .await?;
+        self.read_attempt(reply, sent + bid.ttl.provable())
+    }
+
+    fn read_attempt(&self, reply: Value, valid_until: Instant) -> Result<Attempt, Error> {
+        let reply: Vec<i64> = self.node.read(reply)?;
+        match reply[..] {
+            [1, fence] => Ok(Attempt::Granted(Grant {
+                fence: fence.unsigned_abs(),
+                valid_until,
+            })),
+            [_, left, place] => Ok(Attempt::Busy {
+                holder_left: u64::try_from(left).ok().map(Duration::from_millis),
+                place: u32::try_from(place).unwrap_or(u32::MAX),
+            }),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn unexpected(&self) -> Error {
+        let kind = redis::ErrorKind::UnexpectedReturnType;
+        Error::backend(self.node.index())((kind, "a script answered in another shape").into())
+    }
+}
+
+impl Resource for Scripted {
+    fn name(&self) -> &Name {
+        &self.name
+    }
+
+    fn attempt<'a>(&'a self, bid: &'a Bid<'a>) -> BoxFuture<'a, Result<Attempt, Error>> {
+        Box::pin(self.ask(bid))
+    }
+
+    fn extend<'a>(
+        &'a self,
+        token: &'a Token,
+        ttl: Ttl,
+        deadline: Instant,
+    ) -> BoxFuture<'a, Result<Extended, Error>> {
+        Box::pin(async move {
+            let millis = ttl.millis().to_string();
+            let mut args = vec![token.as_str().as_bytes(), millis.as_bytes()];
+            args.extend(self.extra.iter().map(Vec::as_slice));
+            let keys = self.pick(self.extend_keys);
+            let sent = self.node.clock().now();
+            let reply = self
+                .node
+                .run(&self.scripts.extend, &keys, &args, Some(deadline))
+                .await?;
+            Ok(match Standing::from_reply(self.node.read(reply)?) {
+                Standing::Held => Extended::Until(sent + ttl.provable()),
+                other => Extended::Not(other),
+            })
+        })
+    }
+
+    fn release<'a>(
+        &'a self,
+        token: &'a Token,
+        channel: &'a str,
+        deadline: Instant,
+    ) -> BoxFuture<'a, Result<Standing, Error>> {
+        Box::pin(async move {
+            let turn = millis(TURN_KEPT);
+            let mut args = vec![
+                token.as_str().as_bytes(),
+                channel.as_bytes(),
+                turn.as_bytes(),
+            ];
+            args.extend(self.extra.iter().map(Vec::as_slice));
+            let keys = self.pick(self.release_keys);
+            let reply = self
+                .node
+                .run(&self.scripts.release, &keys, &args, Some(deadline))
+                .await?;
+            Ok(Standing::from_reply(self.node.read(reply)?))
+        })
+    }
+}
+
+impl fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {:?}", self.name, self.node)
+    }
+}
+
+pub(crate) type SharedResource = Arc<dyn Resource>;
+
+pub(crate) fn millis(duration: Duration) -> String {
+    crate::ttl::millis_rounded_up(duration).to_string()
+}
