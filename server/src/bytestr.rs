@@ -21,7 +21,10 @@ impl ByteStr {
         }
         let mut bytes = [0; INLINE_MAX];
         bytes[..content.len()].copy_from_slice(content);
-        ByteStr::Inline { len: content.len() as u8, bytes }
+        ByteStr::Inline {
+            len: content.len() as u8,
+            bytes,
+        }
     }
 
     /// What it holds outside of itself, in bytes.

@@ -36,8 +36,13 @@ pub struct Clock {
 
 enum State {
     /// `origin` is the time shown at `since`.
-    Running { origin: Time, since: Beat },
-    Frozen { at: Time },
+    Running {
+        origin: Time,
+        since: Beat,
+    },
+    Frozen {
+        at: Time,
+    },
 }
 
 /// Where the beats come from.
@@ -76,9 +81,13 @@ impl Clock {
     }
 
     fn running(since: Beat) -> Clock {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let origin = Time(wall.as_micros() as u64);
-        Clock { state: Mutex::new(State::Running { origin, since }) }
+        Clock {
+            state: Mutex::new(State::Running { origin, since }),
+        }
     }
 
     pub fn now(&self) -> Time {
@@ -104,7 +113,10 @@ impl Clock {
     pub fn unfreeze(&self) {
         let mut state = self.state.lock();
         if let State::Frozen { at } = *state {
-            *state = State::Running { origin: at, since: Beat::Real(Instant::now()) };
+            *state = State::Running {
+                origin: at,
+                since: Beat::Real(Instant::now()),
+            };
         }
     }
 

@@ -22,7 +22,10 @@ pub struct Links {
 
 impl Default for Links {
     fn default() -> Self {
-        Links { next: NONE, prev: NONE }
+        Links {
+            next: NONE,
+            prev: NONE,
+        }
     }
 }
 
@@ -153,7 +156,10 @@ impl Deadlines {
         }
         let (level, slot) = self.place(deadline);
         let head = self.heads[level][slot];
-        *entries[at].links() = Links { next: head, prev: NONE };
+        *entries[at].links() = Links {
+            next: head,
+            prev: NONE,
+        };
         if head != NONE {
             entries[head as usize].links().prev = at as u32;
         }
@@ -195,7 +201,10 @@ impl Deadlines {
         let deadline = deadline.max(self.elapsed);
         let differing = self.elapsed ^ deadline;
         let level = (63 - (differing | 1).leading_zeros() as usize) / 6;
-        (level.min(LEVELS - 1), digit(deadline, level.min(LEVELS - 1)))
+        (
+            level.min(LEVELS - 1),
+            digit(deadline, level.min(LEVELS - 1)),
+        )
     }
 
     /// The slot at whose head an entry stands. One that waits to move down is still in the
@@ -258,7 +267,10 @@ mod tests {
             let mut nodes: Vec<Node> = Vec::new();
             for _ in 0..300 {
                 let spread = 1 << next(36);
-                nodes.push(Node { deadline: start + next(spread), links: Links::default() });
+                nodes.push(Node {
+                    deadline: start + next(spread),
+                    links: Links::default(),
+                });
                 let at = nodes.len() - 1;
                 wheel.insert(&mut nodes, at);
             }
@@ -267,7 +279,11 @@ mod tests {
             while !pending.is_empty() {
                 let next_due = pending.iter().map(|&at| nodes[at].deadline).min().unwrap();
                 assert!(wheel.next().unwrap() <= next_due.max(now), "seed {seed}");
-                now = if next(3) == 0 { now + next(1000) } else { next_due.max(now) };
+                now = if next(3) == 0 {
+                    now + next(1000)
+                } else {
+                    next_due.max(now)
+                };
                 for _ in 0..next(4) {
                     if let Some(&at) = pending.iter().nth(next(300) as usize) {
                         pending.remove(&at);
@@ -280,7 +296,10 @@ mod tests {
                     assert!(nodes[at].deadline <= now && nodes[at].deadline >= last);
                     last = nodes[at].deadline;
                 }
-                assert!(pending.iter().all(|&at| nodes[at].deadline > now), "seed {seed}");
+                assert!(
+                    pending.iter().all(|&at| nodes[at].deadline > now),
+                    "seed {seed}"
+                );
             }
             assert_eq!((wheel.len(), wheel.next()), (0, None));
         }
@@ -290,7 +309,10 @@ mod tests {
     fn an_entry_that_moved_still_fires() {
         let mut wheel = Deadlines::new(1000);
         let mut nodes: Vec<Node> = (0..5)
-            .map(|n| Node { deadline: 2000 + n % 2, links: Links::default() })
+            .map(|n| Node {
+                deadline: 2000 + n % 2,
+                links: Links::default(),
+            })
             .collect();
         for at in 0..5 {
             wheel.insert(&mut nodes, at);

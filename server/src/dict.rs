@@ -37,7 +37,11 @@ pub struct Removed<E> {
 
 impl<E: Keyed> Default for Dict<E> {
     fn default() -> Self {
-        Dict { index: HashTable::new(), entries: Vec::new(), hasher: RandomState::new() }
+        Dict {
+            index: HashTable::new(),
+            entries: Vec::new(),
+            hasher: RandomState::new(),
+        }
     }
 }
 
@@ -100,10 +104,15 @@ impl<E: Keyed> Dict<E> {
     pub fn insert_new_hashed(&mut self, entry: E, hash: u32) -> usize {
         let position = self.entries.len();
         let (entries, hasher) = (&self.entries, &self.hasher);
-        self.index.insert_unique(spread(hash), position as u32, |&at| {
-            let entry = &entries[at as usize];
-            spread(entry.stored_hash().unwrap_or_else(|| hasher.hash_one(entry.key()) as u32))
-        });
+        self.index
+            .insert_unique(spread(hash), position as u32, |&at| {
+                let entry = &entries[at as usize];
+                spread(
+                    entry
+                        .stored_hash()
+                        .unwrap_or_else(|| hasher.hash_one(entry.key()) as u32),
+                )
+            });
         self.entries.push(entry);
         position
     }
@@ -116,7 +125,10 @@ impl<E: Keyed> Dict<E> {
     /// Takes the entry at a position below `len()` out; the last entry moves into its place.
     pub fn remove_at(&mut self, position: usize) -> Removed<E> {
         let hash = self.hash_at(position);
-        if let Ok(slot) = self.index.find_entry(spread(hash), |&at| at as usize == position) {
+        if let Ok(slot) = self
+            .index
+            .find_entry(spread(hash), |&at| at as usize == position)
+        {
             slot.remove();
         }
         let last = self.entries.len() - 1;
@@ -128,7 +140,10 @@ impl<E: Keyed> Dict<E> {
         }
         let entry = self.entries.swap_remove(position);
         self.shrink_if_sparse();
-        Removed { entry, moved_from: (position != last).then_some(last) }
+        Removed {
+            entry,
+            moved_from: (position != last).then_some(last),
+        }
     }
 
     pub fn iter(&self) -> std::slice::Iter<'_, E> {
@@ -164,7 +179,9 @@ impl<E: Keyed> Dict<E> {
 
     fn hash_at(&self, position: usize) -> u32 {
         let entry = &self.entries[position];
-        entry.stored_hash().unwrap_or_else(|| self.hash(entry.key()))
+        entry
+            .stored_hash()
+            .unwrap_or_else(|| self.hash(entry.key()))
     }
 
     /// Gives memory back when three quarters and more of it lie idle.
@@ -175,7 +192,11 @@ impl<E: Keyed> Dict<E> {
             let (entries, hasher) = (&self.entries, &self.hasher);
             self.index.shrink_to(len * 2, |&at| {
                 let entry = &entries[at as usize];
-                spread(entry.stored_hash().unwrap_or_else(|| hasher.hash_one(entry.key()) as u32))
+                spread(
+                    entry
+                        .stored_hash()
+                        .unwrap_or_else(|| hasher.hash_one(entry.key()) as u32),
+                )
             });
         }
     }
@@ -207,7 +228,9 @@ mod tests {
         for seed in 0..50u64 {
             let mut random = seed.wrapping_mul(0x9E37_79B9) | 1;
             let mut next = move |bound: u64| {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
                 (random >> 33) % bound
             };
             let mut dict = Dict::new();
@@ -234,7 +257,10 @@ mod tests {
                 }
             }
             for n in (0..200).filter(|n| n % 3 == 0) {
-                assert!(seen.contains(&numbered(n).to_vec()), "seed {seed}: {n} was not met");
+                assert!(
+                    seen.contains(&numbered(n).to_vec()),
+                    "seed {seed}: {n} was not met"
+                );
             }
         }
     }

@@ -12,8 +12,7 @@ impl Error {
     pub const SYNTAX: Error = Error::text("ERR syntax error");
     pub const WRONG_TYPE: Error =
         Error::text("WRONGTYPE Operation against a key holding the wrong kind of value");
-    pub const NOT_AN_INTEGER: Error =
-        Error::text("ERR value is not an integer or out of range");
+    pub const NOT_AN_INTEGER: Error = Error::text("ERR value is not an integer or out of range");
     pub const NOT_A_FLOAT: Error = Error::text("ERR value is not a valid float");
     pub const OUT_OF_RANGE: Error = Error::text("ERR index out of range");
     pub const NO_SUCH_KEY: Error = Error::text("ERR no such key");
@@ -35,6 +34,9 @@ impl Error {
 
     /// The first word: `ERR`, `WRONGTYPE`, `NOSCRIPT` …
     pub fn code(&self) -> &[u8] {
-        self.0.split(|&byte| byte == b' ').next().unwrap_or_default()
+        self.0
+            .split(|&byte| byte == b' ')
+            .next()
+            .unwrap_or_default()
     }
 }

@@ -24,7 +24,11 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
         // Built downwards, since the least integer has no positive twin.
         value = value.checked_mul(10)?.checked_sub(digit)?;
     }
-    if negative { Some(value) } else { value.checked_neg() }
+    if negative {
+        Some(value)
+    } else {
+        value.checked_neg()
+    }
 }
 
 /// Reads an unsigned decimal integer, digits only.
@@ -45,7 +49,11 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if unsigned.starts_with("0x") || unsigned.starts_with("0X") {
         let magnitude = parse_hex_float(&unsigned[2..])?;
-        return Some(if text.starts_with('-') { -magnitude } else { magnitude });
+        return Some(if text.starts_with('-') {
+            -magnitude
+        } else {
+            magnitude
+        });
     }
     let value: f64 = text.parse().ok()?;
     // A text that overflows is out of range, not infinite.
@@ -82,7 +90,9 @@ pub struct DoubleBuffer {
 
 impl DoubleBuffer {
     pub fn new() -> DoubleBuffer {
-        DoubleBuffer { text: String::new() }
+        DoubleBuffer {
+            text: String::new(),
+        }
     }
 
     /// The shortest text that reads back as the same double, in the references' layout.
@@ -143,10 +153,27 @@ mod tests {
 
     #[test]
     fn only_canonical_integers_are_integers() {
-        for good in ["0", "1", "-1", "9223372036854775807", "-9223372036854775808"] {
+        for good in [
+            "0",
+            "1",
+            "-1",
+            "9223372036854775807",
+            "-9223372036854775808",
+        ] {
             assert_eq!(parse_i64(good.as_bytes()), good.parse().ok());
         }
-        for bad in ["", "-", "+1", "01", "-0", " 1", "1 ", "9223372036854775808", "1a", "1.0"] {
+        for bad in [
+            "",
+            "-",
+            "+1",
+            "01",
+            "-0",
+            " 1",
+            "1 ",
+            "9223372036854775808",
+            "1a",
+            "1.0",
+        ] {
             assert_eq!(parse_i64(bad.as_bytes()), None, "{bad}");
         }
     }

@@ -83,7 +83,11 @@ impl Decoder {
     pub fn args<'a>(&'a self, buffer: &'a [u8]) -> Args<'a> {
         match &self.inline {
             Some(args) => args.iter().map(Vec::as_slice).collect(),
-            None => self.args.iter().map(|&(start, len)| &buffer[start..start + len]).collect(),
+            None => self
+                .args
+                .iter()
+                .map(|&(start, len)| &buffer[start..start + len])
+                .collect(),
         }
     }
 
@@ -140,7 +144,9 @@ impl Decoder {
         buffer: &[u8],
         limits: Limits,
     ) -> Result<Option<usize>, ProtocolError> {
-        let Some(&first) = buffer.get(self.cursor) else { return Ok(None) };
+        let Some(&first) = buffer.get(self.cursor) else {
+            return Ok(None);
+        };
         let Some(line) = header_line(buffer, self.cursor + 1, "too big bulk count string")? else {
             return Ok(None);
         };
@@ -171,8 +177,8 @@ impl Decoder {
         };
         let line = &buffer[..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let args = split_words(line)
-            .ok_or_else(|| ProtocolError::new("unbalanced quotes in request"))?;
+        let args =
+            split_words(line).ok_or_else(|| ProtocolError::new("unbalanced quotes in request"))?;
         self.inline = Some(args);
         Ok(Some(end + 1))
     }
@@ -225,7 +231,9 @@ fn take_word<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
 
 /// Behind a closing quote there must be white space or nothing.
 fn closed(rest: &[u8]) -> Option<&[u8]> {
-    rest.first().is_none_or(u8::is_ascii_whitespace).then_some(rest)
+    rest.first()
+        .is_none_or(u8::is_ascii_whitespace)
+        .then_some(rest)
 }
 
 fn take_double_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
@@ -300,7 +308,8 @@ impl<'a> Encoder<'a> {
 
     fn header(&mut self, kind: u8, value: i64) {
         self.out.push(kind);
-        self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        self.out
+            .extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
         self.out.extend_from_slice(b"\r\n");
     }
 
@@ -377,7 +386,8 @@ impl Reply for Encoder<'_> {
 
     fn boolean(&mut self, value: bool) {
         if self.resp3() {
-            self.out.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" });
+            self.out
+                .extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" });
         } else {
             self.integer(i64::from(value));
         }
@@ -415,7 +425,10 @@ impl Reply for Encoder<'_> {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { bulk_len: 1 << 20, authenticated: true };
+    const LIMITS: Limits = Limits {
+        bulk_len: 1 << 20,
+        authenticated: true,
+    };
 
     /// Decodes all of `input`, offered in pieces that end at every multiple of `step`.
     fn decode_all(input: &[u8], step: usize) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
@@ -424,8 +437,11 @@ mod tests {
         while end < input.len() {
             end = (end + step).min(input.len());
             while let Some(len) = decoder.decode(&input[start..end], LIMITS)? {
-                let args: Vec<Vec<u8>> =
-                    decoder.args(&input[start..end]).iter().map(|arg| arg.to_vec()).collect();
+                let args: Vec<Vec<u8>> = decoder
+                    .args(&input[start..end])
+                    .iter()
+                    .map(|arg| arg.to_vec())
+                    .collect();
                 if !args.is_empty() {
                     requests.push(args);
                 }
@@ -444,7 +460,11 @@ mod tests {
         assert_eq!(expect[0], [b"GET".to_vec(), b"\r\n\0k".to_vec()]);
         assert_eq!(expect[1], [b"PING".to_vec(), b"a bA".to_vec()]);
         for step in 1..input.len() {
-            assert_eq!(decode_all(input, step).unwrap(), expect, "in pieces of {step}");
+            assert_eq!(
+                decode_all(input, step).unwrap(),
+                expect,
+                "in pieces of {step}"
+            );
         }
     }
 

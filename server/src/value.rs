@@ -8,3 +8,97 @@ pub mod random;
 pub mod rank_tree;
 pub mod set;
 pub mod sorted_set;
+mod string;
+
+pub use string::StringValue;
+
+use self::list::List;
+
+/// A value of any type, 24 bytes in size; what is larger lies behind a box.
+pub enum Value {
+    String(StringValue),
+    List(Box<List>),
+}
+
+/// A data type that a key can hold.
+pub trait Kind: Sized {
+    fn of(value: &Value) -> Option<&Self>;
+    fn of_mut(value: &mut Value) -> Option<&mut Self>;
+    fn into_value(self) -> Value;
+    /// Is there nothing left in it? Such a value is not kept.
+    fn is_empty(&self) -> bool;
+}
+
+impl Value {
+    pub fn string(bytes: &[u8]) -> Value {
+        Value::String(StringValue::new(bytes))
+    }
+
+    /// The name that TYPE gives.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::String(_) => "string",
+            Value::List(_) => "list",
+        }
+    }
+
+    /// Does freeing it take so long that it should not be done under the engine's lock?
+    pub fn is_costly_to_free(&self) -> bool {
+        match self {
+            Value::String(_) => false,
+            Value::List(list) => list.len() > COSTLY_LEN,
+        }
+    }
+}
+
+/// More elements than this are freed off the engine's lock.
+const COSTLY_LEN: usize = 256;
+
+impl Kind for StringValue {
+    fn of(value: &Value) -> Option<&StringValue> {
+        match value {
+            Value::String(string) => Some(string),
+            _ => None,
+        }
+    }
+
+    fn of_mut(value: &mut Value) -> Option<&mut StringValue> {
+        match value {
+            Value::String(string) => Some(string),
+            _ => None,
+        }
+    }
+
+    fn into_value(self) -> Value {
+        Value::String(self)
+    }
+
+    /// A string may be empty and is still a value.
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+impl Kind for List {
+    fn of(value: &Value) -> Option<&List> {
+        match value {
+            Value::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    fn of_mut(value: &mut Value) -> Option<&mut List> {
+        match value {
+            Value::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    fn into_value(self) -> Value {
+        Value::List(Box::new(self))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

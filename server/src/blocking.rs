@@ -1,0 +1,188 @@
+//! Requests that wait for a key: a waiting client is its own request, run again.
+//!
+//! Waiters of a key are served oldest first and keep their place and their deadline while they
+//! wait. The engine runs them again after whole commands, scripts and transactions only.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+
+use crate::{
+    bytestr::ByteStr, clock::Time, command::Command, error::Error, reply::Reply, session::ClientId,
+};
+
+/// What a handler returns instead of a reply.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    /// Any of these may end the wait when it changes; none for a wait that only time ends.
+    pub keys: Vec<ByteStr>,
+    /// `None` waits for ever.
+    pub until: Option<Time>,
+    pub on_timeout: OnTimeout,
+    /// Does the request also end when a key goes away or changes its type (XREADGROUP)?
+    pub on_loss: bool,
+}
+
+/// The reply when time is up, or when the request may not wait at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTimeout {
+    Null,
+    NullArray,
+    Integer(i64),
+}
+
+impl OnTimeout {
+    pub fn write(self, reply: &mut dyn Reply) {
+        match self {
+            OnTimeout::Null => reply.null(),
+            OnTimeout::NullArray => reply.null_array(),
+            OnTimeout::Integer(value) => reply.integer(value),
+        }
+    }
+}
+
+/// A request that waits, kept by its session.
+pub struct Waiting {
+    pub command: &'static Command,
+    pub args: Vec<Vec<u8>>,
+    pub db: usize,
+    pub wait: Wait,
+    pub since: Time,
+}
+
+/// Who waits for what.
+#[derive(Default)]
+pub struct Waiters {
+    queues: HashMap<(usize, ByteStr), VecDeque<ClientId>>,
+    deadlines: BTreeSet<(Time, ClientId)>,
+    /// Keys that changed and are waited for, in the order of their changes.
+    ready: VecDeque<(usize, ByteStr)>,
+    /// The same keys, so that none stands there twice.
+    noted: HashSet<(usize, ByteStr)>,
+    len: usize,
+}
+
+impl Waiters {
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many clients wait.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many keys are waited for.
+    pub fn keys(&self) -> usize {
+        self.queues.len()
+    }
+
+    pub fn add(&mut self, id: ClientId, db: usize, wait: &Wait) {
+        self.len += 1;
+        for key in &wait.keys {
+            let queue = self.queues.entry((db, key.clone())).or_default();
+            // The same key may be named twice.
+            if queue.back() != Some(&id) {
+                queue.push_back(id);
+            }
+        }
+        if let Some(until) = wait.until {
+            self.deadlines.insert((until, id));
+        }
+    }
+
+    pub fn remove(&mut self, id: ClientId, waiting: &Waiting) {
+        self.len -= 1;
+        for key in &waiting.wait.keys {
+            let key = (waiting.db, key.clone());
+            if let Some(queue) = self.queues.get_mut(&key) {
+                queue.retain(|&other| other != id);
+                if queue.is_empty() {
+                    self.queues.remove(&key);
+                }
+            }
+        }
+        if let Some(until) = waiting.wait.until {
+            self.deadlines.remove(&(until, id));
+        }
+    }
+
+    /// Notes that a key changed, if anybody waits for it.
+    pub fn key_changed(&mut self, db: usize, key: &ByteStr) {
+        let named = (db, key.clone());
+        if self.queues.contains_key(&named) && self.noted.insert(named.clone()) {
+            self.ready.push_back(named);
+        }
+    }
+
+    /// Notes that all keys of a database may have changed.
+    pub fn database_changed(&mut self, db: usize) {
+        let mut named: Vec<_> = self
+            .queues
+            .keys()
+            .filter(|(waited, _)| *waited == db)
+            .cloned()
+            .collect();
+        named.sort();
+        named.retain(|key| self.noted.insert(key.clone()));
+        self.ready.extend(named);
+    }
+
+    /// The next changed key with those who wait for it, oldest first.
+    pub fn next_ready(&mut self) -> Option<(usize, ByteStr, Vec<ClientId>)> {
+        loop {
+            let named = self.ready.pop_front()?;
+            self.noted.remove(&named);
+            if let Some(queue) = self.queues.get(&named) {
+                let queue = queue.iter().copied().collect();
+                return Some((named.0, named.1, queue));
+            }
+        }
+    }
+
+    /// The earliest deadline of a wait.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|&(until, _)| until)
+    }
+
+    /// A client whose wait is over at `now`, the longest overdue first.
+    pub fn overdue(&self, now: Time) -> Option<ClientId> {
+        self.deadlines
+            .first()
+            .filter(|&&(until, _)| until <= now)
+            .map(|&(_, id)| id)
+    }
+}
+
+/// Reads the timeout of a blocking command: seconds with a fraction, 0 for no end.
+pub fn parse_timeout(arg: &[u8], now: Time) -> Result<Option<Time>, Error> {
+    const NOT_A_FLOAT: Error = Error::text("ERR timeout is not a float or out of range");
+    const NEGATIVE: Error = Error::text("ERR timeout is negative");
+    const TOO_FAR: Error = Error::text("ERR timeout is out of range");
+    let seconds = crate::number::parse_f64(arg).ok_or(NOT_A_FLOAT)?;
+    if seconds < 0.0 {
+        return Err(NEGATIVE);
+    }
+    let millis = (seconds * 1000.0).ceil();
+    if millis > i64::MAX as f64 / 1000.0 - now.millis() as f64 {
+        return Err(TOO_FAR);
+    }
+    if millis == 0.0 {
+        return Ok(None);
+    }
+    Ok(Some(Time(now.0 + millis as u64 * 1000)))
+}
+
+/// Reads the timeout of a blocking command in milliseconds, 0 for no end.
+pub fn parse_timeout_ms(arg: &[u8], now: Time) -> Result<Option<Time>, Error> {
+    const NOT_AN_INTEGER: Error = Error::text("ERR timeout is not an integer or out of range");
+    let millis = crate::number::parse_i64(arg).ok_or(NOT_AN_INTEGER)?;
+    let millis = u64::try_from(millis).map_err(|_| Error::text("ERR timeout is negative"))?;
+    if millis == 0 {
+        return Ok(None);
+    }
+    let until = millis
+        .checked_mul(1000)
+        .and_then(|micros| micros.checked_add(now.0));
+    until
+        .map(|until| Some(Time(until)))
+        .ok_or(Error::text("ERR timeout is out of range"))
+}

@@ -1,0 +1,353 @@
+//! One client's task: read, lock the engine once for all whole requests, write once.
+//!
+//! Nothing is awaited while the engine is locked. A client that does not read its replies is not
+//! read from either, so what it can make us keep is bounded; what others send it is bounded by
+//! the engine. The task wakes for the socket, or when the engine signals its handle.
+
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::{Pin, pin},
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+
+use crate::{
+    engine::{Engine, Flow},
+    reply::Reply,
+    resp::{Decoder, Encoder, Limits, ProtocolError},
+    session::{ClientId, Handle, Session},
+    shared::Shared,
+};
+
+/// How much room each read is given, in bytes.
+const READ_SIZE: usize = 16 * 1024;
+/// A client that waits, or whose request is held back, is read ahead by so many bytes.
+const READ_AHEAD_MAX: usize = 1 << 20;
+/// One turn at the engine ends after so many requests, or so many bytes of replies.
+const BATCH_REQUESTS: usize = 128;
+const BATCH_REPLY_BYTES: usize = 256 * 1024;
+/// A buffer larger than this is given back once it is empty.
+const BUFFER_KEPT: usize = 4 * 1024;
+
+/// A stream of either kind that a client may come by.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// Serves one client until either side ends the connection.
+pub async fn serve(stream: impl Stream, shared: Arc<Shared>, addr: String, laddr: String) {
+    let handle = Arc::new(Handle::default());
+    let (id, authenticated) = join(&shared, &handle, addr, laddr);
+    let mut connection = Connection {
+        stream,
+        shared: shared.clone(),
+        handle,
+        id,
+        input: BytesMut::new(),
+        decoder: Decoder::default(),
+        output: Vec::new(),
+        written: 0,
+        state: State::Open,
+        authenticated,
+        delayed: false,
+        more: false,
+        ended: false,
+    };
+    let leave = Leave { shared, id };
+    connection.run().await;
+    drop(leave);
+}
+
+/// Makes a client known; tells its name, and whether it may do without a password.
+fn join(shared: &Shared, handle: &Arc<Handle>, addr: String, laddr: String) -> (ClientId, bool) {
+    let mut engine = shared.lock();
+    let id = engine.connect(handle.clone(), addr, laddr);
+    let authenticated = !engine.config.requires_auth();
+    shared.unlock(engine);
+    shared.clients.insert(id.number, handle.clone());
+    (id, authenticated)
+}
+
+/// Tells the engine that a client is gone, also when its task is dropped half-way.
+struct Leave {
+    shared: Arc<Shared>,
+    id: ClientId,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.shared.clients.remove(&self.id.number);
+        let mut engine = self.shared.lock();
+        engine.disconnect(self.id);
+        self.shared.unlock(engine);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// A request waits for a key, or is held back; the engine will signal.
+    Held,
+    /// What is left to write is written, then the connection ends.
+    Closing,
+}
+
+struct Connection<S> {
+    stream: S,
+    shared: Arc<Shared>,
+    handle: Arc<Handle>,
+    id: ClientId,
+    input: BytesMut,
+    decoder: Decoder,
+    output: Vec<u8>,
+    written: usize,
+    state: State,
+    authenticated: bool,
+    /// The next request already had its injected delay.
+    delayed: bool,
+    /// Whole requests are left for the next turn.
+    more: bool,
+    /// The client has closed its side.
+    ended: bool,
+}
+
+/// What a wait for the socket or the engine came to.
+enum Wake {
+    Read,
+    Signal,
+    Over,
+}
+
+impl<S: Stream> Connection<S> {
+    async fn run(&mut self) {
+        loop {
+            if let Some(delay) = self.take_turns().await {
+                tokio::time::sleep(delay).await;
+                self.delayed = true;
+                continue;
+            }
+            match poll_fn(|context| self.poll(context)).await {
+                Wake::Read | Wake::Signal => {}
+                Wake::Over => return,
+            }
+        }
+    }
+
+    /// Executes what has come in, a bounded batch at a time, while the client takes the replies.
+    async fn take_turns(&mut self) -> Option<Duration> {
+        loop {
+            let turn = self.turn();
+            self.more = matches!(turn, Turn::More);
+            if let Turn::Delay(delay) = turn {
+                return Some(delay);
+            }
+            if !self.more {
+                return None;
+            }
+            let flushed = poll_fn(|context| match self.poll_write(context) {
+                Poll::Ready(Ok(())) => Poll::Ready(true),
+                _ => Poll::Ready(false),
+            });
+            if !flushed.await {
+                return None;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// One turn at the engine.
+    fn turn(&mut self) -> Turn {
+        let first = self.decode();
+        let signaled = self.handle.take_signal();
+        if !signaled && matches!(first, Ok(None)) {
+            return Turn::Done;
+        }
+        let shared = self.shared.clone();
+        let mut engine = shared.lock();
+        let Some(mut session) = engine.sessions.take(self.id) else {
+            self.state = State::Closing;
+            return Turn::Done;
+        };
+        self.output.append(&mut session.outbox);
+        if self.state == State::Held && session.waiting.is_none() && !session.postponed {
+            self.state = State::Open;
+        }
+        let turn = self.batch(&mut engine, &mut session, first);
+        self.authenticated = session.authenticated;
+        engine.sessions.put(session);
+        shared.unlock(engine);
+        self.note_unwritten();
+        turn
+    }
+
+    fn batch(
+        &mut self,
+        engine: &mut Engine,
+        session: &mut Session,
+        first: Result<Option<usize>, ProtocolError>,
+    ) -> Turn {
+        let mut next = first;
+        let replies_from = self.output.len();
+        for _ in 0..BATCH_REQUESTS {
+            if self.state != State::Open {
+                return Turn::Done;
+            }
+            let len = match next {
+                Ok(Some(len)) => len,
+                Ok(None) => return Turn::Done,
+                Err(ProtocolError(text)) => {
+                    let error = crate::error::Error::owned(text);
+                    Encoder::new(&mut self.output, session.protocol).error(&error);
+                    self.input.clear();
+                    self.state = State::Closing;
+                    return Turn::Done;
+                }
+            };
+            match self.one(engine, session) {
+                Flow::Continue => self.consume(len),
+                Flow::Wait => {
+                    self.consume(len);
+                    self.state = State::Held;
+                }
+                Flow::Postpone => self.state = State::Held,
+                Flow::Delay(delay) => return Turn::Delay(delay),
+                Flow::Close => {
+                    self.state = State::Closing;
+                    return Turn::Done;
+                }
+                Flow::Drop => {
+                    self.output.clear();
+                    self.state = State::Closing;
+                    self.handle.kill();
+                    return Turn::Done;
+                }
+            }
+            if self.output.len() - replies_from > BATCH_REPLY_BYTES {
+                return Turn::More;
+            }
+            self.authenticated = session.authenticated;
+            next = self.decode();
+        }
+        Turn::More
+    }
+
+    fn one(&mut self, engine: &mut Engine, session: &mut Session) -> Flow {
+        let args = self.decoder.args(&self.input);
+        if args.is_empty() {
+            return Flow::Continue;
+        }
+        let delayed = std::mem::take(&mut self.delayed);
+        engine.execute(session, &args, &mut self.output, delayed)
+    }
+
+    fn consume(&mut self, len: usize) {
+        self.decoder.next();
+        self.input.advance(len);
+    }
+
+    fn decode(&mut self) -> Result<Option<usize>, ProtocolError> {
+        let limits = Limits {
+            bulk_len: self.shared.bulk_len_max.load(Ordering::Relaxed),
+            authenticated: self.authenticated,
+        };
+        self.decoder.decode(&self.input, limits)
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Wake> {
+        self.handle.register(context.waker());
+        if self.handle.is_killed() {
+            return Poll::Ready(Wake::Over);
+        }
+        match self.poll_write(context) {
+            Poll::Ready(Err(_)) => return Poll::Ready(Wake::Over),
+            Poll::Ready(Ok(())) if self.state == State::Closing => {
+                return Poll::Ready(Wake::Over);
+            }
+            _ => {}
+        }
+        if self.handle.has_signal() || self.more && self.output.is_empty() {
+            return Poll::Ready(Wake::Signal);
+        }
+        if self.ended {
+            // Replies that are still to come belong to requests that a wait holds back, and
+            // nobody is there any more to end it.
+            let over = self.output.is_empty();
+            return if over {
+                Poll::Ready(Wake::Over)
+            } else {
+                Poll::Pending
+            };
+        }
+        self.poll_read(context)
+    }
+
+    /// Reads more, if there is room for it and the client takes what it already asked for.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Wake> {
+        let backlog = self.state == State::Held && self.input.len() >= READ_AHEAD_MAX;
+        if backlog || self.state == State::Closing || !self.output.is_empty() {
+            return Poll::Pending;
+        }
+        let wanted = self.decoder.wanted().saturating_sub(self.input.len());
+        self.input.reserve(wanted.clamp(READ_SIZE, READ_AHEAD_MAX));
+        // The future holds nothing between two polls, so it may be made anew for each.
+        let read = pin!(self.stream.read_buf(&mut self.input));
+        match read.poll(context) {
+            Poll::Ready(Ok(0)) => {
+                self.ended = true;
+                Poll::Ready(Wake::Read)
+            }
+            Poll::Ready(Ok(_)) => Poll::Ready(Wake::Read),
+            Poll::Ready(Err(_)) => Poll::Ready(Wake::Over),
+            Poll::Pending => {
+                if self.input.is_empty() {
+                    // An idle client holds no buffer.
+                    self.input = BytesMut::new();
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.written < self.output.len() {
+            let rest = &self.output[self.written..];
+            match Pin::new(&mut self.stream).poll_write(context, rest) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(len)) => self.written += len,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    self.note_unwritten();
+                    return Poll::Pending;
+                }
+            }
+        }
+        self.written = 0;
+        if self.output.capacity() > BUFFER_KEPT {
+            self.output = Vec::new();
+        } else {
+            self.output.clear();
+        }
+        self.note_unwritten();
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn note_unwritten(&self) {
+        let unwritten = self.output.len() - self.written;
+        self.handle.unwritten.store(unwritten, Ordering::Relaxed);
+    }
+}
+
+/// What a turn at the engine came to.
+enum Turn {
+    /// Nothing more can be done before the socket or the engine wakes the task.
+    Done,
+    /// There are more requests; others get their turn first.
+    More,
+    /// The next request is to be offered again after a delay.
+    Delay(Duration),
+}

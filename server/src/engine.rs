@@ -1,0 +1,855 @@
+//! The core: one request after the other, in an order that everything observable follows.
+//!
+//! It is plain data and plain functions: no socket, no task, no clock. Whoever drives it hands
+//! it the time, the requests and the closing of connections, and writes out what it leaves in
+//! the clients' outboxes. A request passes the gates that its row calls for, then `call` runs it;
+//! EXEC and scripts come back to the same `call`. What a request changed is told to WATCH,
+//! notifications and waiting clients afterwards, so no handler has to think of them.
+
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    blocking::{Wait, Waiters, Waiting},
+    bytestr::ByteStr,
+    clock::Time,
+    command::{self, Call, Command, Flags, Stop},
+    config::Config,
+    error::Error,
+    faults::{Faults, Verdict},
+    keyspace::{Change, Class, Keyspace},
+    monitor,
+    pubsub::{Message, PubSub},
+    random::Random,
+    reply::{Protocol, Reply},
+    resp::Encoder,
+    session::{ClientId, Handle, Queued, ReplyMode, Session, Sessions},
+    slowlog::SlowLog,
+    stats::Stats,
+};
+
+/// How many expired keys one turn of the engine removes before others get theirs.
+pub const EXPIRE_BUDGET: usize = 512;
+/// What the queue of a transaction may hold, in bytes.
+const TRANSACTION_MAX: usize = 512 << 20;
+
+/// What the connection does after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// The next request may follow.
+    Continue,
+    /// The request waits; no further one runs until the handle is signaled.
+    Wait,
+    /// A pause or an injected delay holds the request back: offer it again after the signal.
+    Postpone,
+    /// As `Postpone`, but after a delay that a test asked for.
+    Delay(Duration),
+    /// Write what there is, then end the connection.
+    Close,
+    /// End the connection at once, unwritten.
+    Drop,
+}
+
+/// A pause that CLIENT PAUSE asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Pause {
+    pub until: Time,
+    pub writes_only: bool,
+}
+
+/// The whole state of a server.
+pub struct Engine {
+    pub keys: Keyspace,
+    pub sessions: Sessions,
+    pub pubsub: PubSub,
+    pub waiters: Waiters,
+    pub config: Config,
+    pub stats: Stats,
+    pub slowlog: SlowLog,
+    pub faults: Faults,
+    pub random: Random,
+    pub pause: Option<Pause>,
+    pub monitors: Vec<ClientId>,
+    watchers: HashMap<(usize, ByteStr), Vec<ClientId>>,
+    /// Messages for clients that are taken out at the moment.
+    deferred: Vec<Deferred>,
+    /// Read at the end of each command, so that one reading serves two commands.
+    stopwatch: Instant,
+    /// How deep `call` is nested: 1 for a request, 2 inside EXEC or a script.
+    depth: u32,
+}
+
+impl Engine {
+    pub fn new(config: Config, now: Time) -> Engine {
+        let databases = config.hot.databases;
+        let mut engine = Engine {
+            keys: Keyspace::new(databases, now),
+            sessions: Sessions::default(),
+            pubsub: PubSub::default(),
+            waiters: Waiters::default(),
+            config,
+            stats: Stats::new(now),
+            slowlog: SlowLog::default(),
+            faults: Faults::default(),
+            random: Random::from_entropy(),
+            pause: None,
+            monitors: Vec::new(),
+            watchers: HashMap::new(),
+            deferred: Vec::new(),
+            stopwatch: Instant::now(),
+            depth: 0,
+        };
+        engine.apply_config();
+        engine
+    }
+
+    // ---- Clients ----
+
+    /// A new client; `addr` and `laddr` are what CLIENT LIST shows.
+    pub fn connect(&mut self, handle: Arc<Handle>, addr: String, laddr: String) -> ClientId {
+        let now = self.keys.now();
+        let id = self.sessions.add(handle, addr, laddr, now);
+        self.stats.connections += 1;
+        let authenticated = !self.config.requires_auth();
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.authenticated = authenticated;
+        }
+        id
+    }
+
+    /// The client is gone, and all that it held with it.
+    pub fn disconnect(&mut self, id: ClientId) {
+        if let Some(mut session) = self.sessions.take(id) {
+            self.reset_session(&mut session);
+            self.sessions.retire(id);
+        }
+    }
+
+    /// Ends whatever a session is in the middle of: wait, transaction, watches, subscriptions.
+    pub fn reset_session(&mut self, session: &mut Session) {
+        if let Some(waiting) = session.waiting.take() {
+            self.waiters.remove(session.id, &waiting);
+        }
+        session.transaction = None;
+        self.unwatch(session);
+        for channel in session.channels.drain() {
+            self.pubsub.channels.remove(&channel, session.id);
+        }
+        for pattern in session.patterns.drain() {
+            self.pubsub.patterns.remove(&pattern, session.id);
+        }
+        for channel in session.shard_channels.drain() {
+            self.pubsub.shard_channels.remove(&channel, session.id);
+        }
+        if std::mem::take(&mut session.monitor) {
+            self.monitors.retain(|&id| id != session.id);
+        }
+        self.refresh_observed();
+    }
+
+    // ---- Time ----
+
+    /// Sets the time that requests see from here on.
+    pub fn set_now(&mut self, now: Time) {
+        self.keys.set_now(now);
+        self.stopwatch = Instant::now();
+    }
+
+    /// Does the work that is due: expired keys, waits whose time is up, the end of a pause.
+    /// Tells whether all of it was done; otherwise call again, others first.
+    pub fn tick(&mut self) -> bool {
+        let mut done = self.keys.expire_due(EXPIRE_BUDGET);
+        self.after_changes();
+        let now = self.keys.now();
+        for _ in 0..EXPIRE_BUDGET {
+            let Some(id) = self.waiters.overdue(now) else {
+                break;
+            };
+            self.end_wait(id, |waiting, reply| waiting.wait.on_timeout.write(reply));
+        }
+        done &= self.waiters.overdue(now).is_none();
+        if self.pause.is_some_and(|pause| pause.until <= now) {
+            self.unpause();
+        }
+        done
+    }
+
+    /// The next moment at which [`Engine::tick`] has something to do.
+    pub fn next_deadline(&mut self) -> Option<Time> {
+        let keys = if self.keys.active_expire {
+            self.keys.next_deadline().map(Time::from_millis)
+        } else {
+            None
+        };
+        let pause = self.pause.map(|pause| pause.until);
+        [keys, self.waiters.next_deadline(), pause]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// As `next_deadline`, perhaps too early; for a quick look after every batch.
+    pub fn earliest(&self) -> Time {
+        let keys = Time::from_millis(self.keys.earliest());
+        let waits = self.waiters.next_deadline().unwrap_or(Time(u64::MAX));
+        let pause = self.pause.map_or(Time(u64::MAX), |pause| pause.until);
+        keys.min(waits).min(pause)
+    }
+
+    pub fn unpause(&mut self) {
+        self.pause = None;
+        for session in self.sessions.iter_mut().filter(|session| session.postponed) {
+            session.postponed = false;
+            session.handle.signal();
+        }
+    }
+
+    // ---- Requests ----
+
+    /// Runs one request of a client that was taken out of `sessions`, writing to `out`. One that
+    /// comes back after `Flow::Delay` is `delayed`, and meets no more faults.
+    pub fn execute(
+        &mut self,
+        session: &mut Session,
+        args: &[&[u8]],
+        out: &mut Vec<u8>,
+        delayed: bool,
+    ) -> Flow {
+        if self.faults.active() && !delayed {
+            match self.faults.judge(args) {
+                Verdict::Pass => {}
+                Verdict::Delay(delay) => return Flow::Delay(delay),
+                Verdict::Drop => return Flow::Drop,
+                Verdict::Fail(error) => {
+                    self.refuse(session, &error, out);
+                    return Flow::Continue;
+                }
+                Verdict::DropAfter => {
+                    self.execute_request(session, args, &mut Vec::new());
+                    return Flow::Drop;
+                }
+                Verdict::Swallow => return self.execute_request(session, args, &mut Vec::new()),
+            }
+        }
+        self.execute_request(session, args, out)
+    }
+
+    fn execute_request(
+        &mut self,
+        session: &mut Session,
+        args: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let silent = session.reply_mode;
+        let start = out.len();
+        let flow = self.gated(session, args, out);
+        match flow {
+            Flow::Postpone => {
+                session.postponed = true;
+                return flow;
+            }
+            _ if silent == ReplyMode::SkipNext && session.reply_mode == ReplyMode::SkipNext => {
+                session.reply_mode = ReplyMode::On;
+                out.truncate(start);
+            }
+            _ if session.reply_mode != ReplyMode::On => out.truncate(start),
+            _ => {}
+        }
+        session.commands += 1;
+        session.last_active = self.keys.now();
+        self.settle();
+        if !self.deferred.is_empty() {
+            self.send_deferred(Some((session, out)));
+        }
+        if session.closing { Flow::Close } else { flow }
+    }
+
+    /// Decides by the row alone whether a request may run now, then runs it.
+    fn gated(&mut self, session: &mut Session, args: &[&[u8]], out: &mut Vec<u8>) -> Flow {
+        let command = match command::lookup(args) {
+            Ok(command) => command,
+            Err(error) => return self.refuse(session, &error, out),
+        };
+        if !command.accepts(args.len()) || !command.subcommands.is_empty() && args.len() < 2 {
+            return self.refuse(session, &command::wrong_arity(command), out);
+        }
+        session.last_command = Some(command);
+        if !session.authenticated && !command.flags.has(Flags::NO_AUTH) {
+            const NO_AUTH: Error = Error::text("NOAUTH Authentication required.");
+            return self.refuse(session, &NO_AUTH, out);
+        }
+        if let Some(error) = refused_while_subscribed(session, command) {
+            return self.refuse(session, &error, out);
+        }
+        if session.transaction.is_some() {
+            if command.flags.has(Flags::NO_MULTI) {
+                let error = match command.name {
+                    "watch" => Error::text("ERR WATCH inside MULTI is not allowed"),
+                    "multi" => Error::text("ERR MULTI calls can not be nested"),
+                    _ => Error::text("ERR Command not allowed inside a transaction"),
+                };
+                return self.refuse(session, &error, out);
+            }
+            if !matches!(command.name, "exec" | "discard" | "quit" | "reset") {
+                return self.queue(session, command, args, out);
+            }
+        }
+        if self.is_held_back(session, command) {
+            return Flow::Postpone;
+        }
+        self.run(session, command, args, out)
+    }
+
+    fn run(
+        &mut self,
+        session: &mut Session,
+        command: &'static Command,
+        args: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let protocol = session.protocol;
+        match self.call(session, command, args, &mut Encoder::new(out, protocol)) {
+            Ok(()) => Flow::Continue,
+            Err(wait) => {
+                let since = self.keys.now();
+                let args = args.iter().map(|arg| arg.to_vec()).collect();
+                self.waiters.add(session.id, session.db, &wait);
+                session.waiting = Some(Waiting {
+                    command,
+                    args,
+                    db: session.db,
+                    wait,
+                    since,
+                });
+                self.refresh_observed();
+                Flow::Wait
+            }
+        }
+    }
+
+    /// The one call path: the wire, EXEC, scripts and waiting clients all run a command here.
+    /// The arguments fit the row's arity. A reply is written unless the request is to wait.
+    pub fn call(
+        &mut self,
+        session: &mut Session,
+        command: &'static Command,
+        args: &[&[u8]],
+        reply: &mut dyn Reply,
+    ) -> Result<(), Wait> {
+        if !self.monitors.is_empty() && self.depth == 0 {
+            monitor::feed(self, session, command, args);
+        }
+        self.keys.select(session.db);
+        self.keys.no_touch = session.no_touch;
+        let mark = reply.mark();
+        self.depth += 1;
+        let result = {
+            let mut call = Call {
+                engine: &mut *self,
+                session: &mut *session,
+                command,
+                args,
+                reply: &mut *reply,
+            };
+            catch_unwind(AssertUnwindSafe(|| (command.handler)(&mut call)))
+        };
+        self.depth -= 1;
+        let result = result.unwrap_or_else(|_| {
+            tracing::error!(command = command.name, "a handler panicked");
+            Err(Stop::Error(Error::text(
+                "ERR internal error, the command was given up",
+            )))
+        });
+        let failed = match result {
+            Ok(()) => false,
+            Err(Stop::Error(error)) => {
+                reply.rewind(mark);
+                reply.error(&error);
+                self.stats.error(error.code());
+                true
+            }
+            Err(Stop::Wait(wait)) if session.may_block() => return Err(wait),
+            Err(Stop::Wait(wait)) => {
+                wait.on_timeout.write(reply);
+                false
+            }
+        };
+        self.account(session, command, args, failed);
+        if self.keys.has_changes() {
+            self.absorb(Some(session));
+        }
+        Ok(())
+    }
+
+    fn account(
+        &mut self,
+        session: &Session,
+        command: &'static Command,
+        args: &[&[u8]],
+        failed: bool,
+    ) {
+        let now = Instant::now();
+        let took = now - self.stopwatch;
+        self.stopwatch = now;
+        self.stats.command(command, took, failed);
+        let threshold = self.config.hot.slowlog_slower_than;
+        if threshold >= 0
+            && took.as_micros() as i64 >= threshold
+            && !command.flags.has(Flags::SKIP_SLOWLOG)
+        {
+            let max_len = self.config.hot.slowlog_max_len;
+            self.slowlog
+                .add(session, args, took, self.keys.now(), max_len);
+        }
+    }
+
+    /// Answers a request that a gate turned away, and fails the transaction that it is part of.
+    fn refuse(&mut self, session: &mut Session, error: &Error, out: &mut Vec<u8>) -> Flow {
+        if let Some(transaction) = &mut session.transaction {
+            transaction.aborted = true;
+        }
+        self.stats.error(error.code());
+        Encoder::new(out, session.protocol).error(error);
+        Flow::Continue
+    }
+
+    fn queue(
+        &mut self,
+        session: &mut Session,
+        command: &'static Command,
+        args: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let protocol = session.protocol;
+        if let Some(transaction) = &mut session.transaction {
+            let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
+            transaction.size += args.iter().map(|arg| arg.len() + 32).sum::<usize>();
+            if transaction.size > TRANSACTION_MAX {
+                const TOO_LARGE: Error = Error::text("ERR the transaction holds too many bytes");
+                return self.refuse(session, &TOO_LARGE, out);
+            }
+            // What a failed transaction queues is never run, so it need not be kept.
+            if !transaction.aborted {
+                transaction.queue.push(Queued { command, args });
+            }
+        }
+        Encoder::new(out, protocol).simple("QUEUED");
+        Flow::Continue
+    }
+
+    fn is_held_back(&self, session: &Session, command: &Command) -> bool {
+        let Some(pause) = self.pause else {
+            return false;
+        };
+        if pause.until <= self.keys.now() || command.name == "client|unpause" {
+            return false;
+        }
+        if !pause.writes_only {
+            return !command.flags.has(Flags::ALLOW_BUSY) && !command.name.starts_with("client|");
+        }
+        let writes = |command: &Command| {
+            command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_REPLICATE)
+        };
+        match &session.transaction {
+            Some(transaction) if command.name == "exec" => transaction
+                .queue
+                .iter()
+                .any(|queued| writes(queued.command)),
+            _ => writes(command),
+        }
+    }
+
+    // ---- Watching ----
+
+    pub fn watch(&mut self, session: &mut Session, key: &[u8]) {
+        let watched = (session.db, ByteStr::new(key));
+        if session.watched.contains(&watched) {
+            return;
+        }
+        // A key whose time has passed is gone already, and its going must not trip the watch.
+        self.keys.exists(key);
+        self.absorb(Some(session));
+        self.watchers
+            .entry(watched.clone())
+            .or_default()
+            .push(session.id);
+        session.watched.push(watched);
+        self.keys.observed = true;
+    }
+
+    pub fn unwatch(&mut self, session: &mut Session) {
+        for watched in session.watched.drain(..) {
+            if let Some(ids) = self.watchers.get_mut(&watched) {
+                ids.retain(|&id| id != session.id);
+                if ids.is_empty() {
+                    self.watchers.remove(&watched);
+                }
+            }
+        }
+        session.watch_tripped = false;
+        self.refresh_observed();
+    }
+
+    /// Lets watched keys whose time has passed trip their watches.
+    pub fn check_watched(&mut self, session: &mut Session) {
+        for (db, key) in session.watched.clone() {
+            self.keys.select(db);
+            self.keys.exists(&key);
+        }
+        self.keys.select(session.db);
+        self.absorb(Some(session));
+    }
+
+    /// Trips every watch on a key that exists in either of two databases about to be exchanged.
+    pub fn trip_swapped(&mut self, session: &mut Session, one: usize, other: usize) {
+        let named: Vec<_> = self
+            .watchers
+            .keys()
+            .filter(|(db, _)| *db == one || *db == other)
+            .cloned()
+            .collect();
+        for (db, key) in named {
+            let exists = [one, other].into_iter().any(|db| {
+                self.keys.select(db);
+                self.keys.exists(&key)
+            });
+            if exists {
+                self.trip(Some(&mut *session), db, &key);
+            }
+        }
+        self.keys.select(session.db);
+    }
+
+    fn trip(&mut self, current: Option<&mut Session>, db: usize, key: &ByteStr) {
+        let Some(ids) = self.watchers.get(&(db, key.clone())) else {
+            return;
+        };
+        let current_id = current.as_ref().map(|session| session.id);
+        for &id in ids {
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.watch_tripped = true;
+            }
+        }
+        if let (Some(session), Some(id)) = (current, current_id)
+            && ids.contains(&id)
+        {
+            session.watch_tripped = true;
+        }
+    }
+
+    // ---- What follows from changes ----
+
+    /// Tells watchers, listeners and waiters what the keyspace noted.
+    fn absorb(&mut self, mut current: Option<&mut Session>) {
+        for change in self.keys.take_changes() {
+            match change {
+                Change::Key {
+                    db,
+                    key,
+                    touched,
+                    event,
+                } => {
+                    if touched {
+                        self.trip(current.as_deref_mut(), db, &key);
+                        self.waiters.key_changed(db, &key);
+                    }
+                    if let Some(event) = event {
+                        self.notify(db, &key, event.name);
+                    }
+                }
+                Change::Flushed { db } => {
+                    let named: Vec<_> = self
+                        .watchers
+                        .keys()
+                        .filter(|(watched, _)| *watched == db)
+                        .cloned()
+                        .collect();
+                    for (db, key) in named {
+                        self.trip(current.as_deref_mut(), db, &key);
+                    }
+                    self.waiters.database_changed(db);
+                }
+            }
+        }
+    }
+
+    /// As after a command, when there was none: for the timer and for direct access.
+    pub fn after_changes(&mut self) {
+        self.absorb(None);
+        self.settle();
+        self.send_deferred(None);
+    }
+
+    /// Runs waiting requests again whose keys changed, oldest first.
+    fn settle(&mut self) {
+        while let Some((db, key, waiting)) = self.waiters.next_ready() {
+            for id in waiting {
+                self.keys.select(db);
+                let lost = !self.keys.exists(&key);
+                self.rerun(id, lost);
+            }
+        }
+    }
+
+    fn rerun(&mut self, id: ClientId, lost: bool) {
+        let Some(mut session) = self.sessions.take(id) else {
+            return;
+        };
+        if let Some(waiting) = session.waiting.take() {
+            if lost && !waiting.wait.on_loss {
+                session.waiting = Some(waiting);
+            } else {
+                self.rerun_waiting(&mut session, waiting);
+            }
+        }
+        self.sessions.put(session);
+    }
+
+    fn rerun_waiting(&mut self, session: &mut Session, waiting: Waiting) {
+        let args: Vec<&[u8]> = waiting.args.iter().map(Vec::as_slice).collect();
+        let mut outbox = std::mem::take(&mut session.outbox);
+        let start = outbox.len();
+        let protocol = session.protocol;
+        let db = std::mem::replace(&mut session.db, waiting.db);
+        let result = self.call(
+            session,
+            waiting.command,
+            &args,
+            &mut Encoder::new(&mut outbox, protocol),
+        );
+        session.db = db;
+        // A value of another type does not end a wait: the right one may still come.
+        let wrong_type = outbox[start..].starts_with(b"-WRONGTYPE") && !waiting.wait.on_loss;
+        if result.is_err() || wrong_type {
+            outbox.truncate(start);
+            session.outbox = outbox;
+            session.waiting = Some(waiting);
+            return;
+        }
+        self.waiters.remove(session.id, &waiting);
+        session.outbox = outbox;
+        self.finish_wait(session, start);
+    }
+
+    /// Ends a client's wait with a reply of its own making, if it waits.
+    pub fn end_wait(
+        &mut self,
+        id: ClientId,
+        answer: impl FnOnce(&Waiting, &mut dyn Reply),
+    ) -> bool {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        let Some(waiting) = session.waiting.take() else {
+            return false;
+        };
+        let start = session.outbox.len();
+        answer(
+            &waiting,
+            &mut Encoder::new(&mut session.outbox, session.protocol),
+        );
+        self.waiters.remove(id, &waiting);
+        if let Some(mut session) = self.sessions.take(id) {
+            self.finish_wait(&mut session, start);
+            self.sessions.put(session);
+        }
+        true
+    }
+
+    fn finish_wait(&mut self, session: &mut Session, reply_from: usize) {
+        if session.reply_mode != ReplyMode::On {
+            session.outbox.truncate(reply_from);
+        }
+        session.handle.signal();
+        self.refresh_observed();
+    }
+
+    pub fn refresh_observed(&mut self) {
+        self.keys.observed = !self.watchers.is_empty() || !self.waiters.is_empty();
+    }
+
+    /// Takes over settings that other parts keep for themselves.
+    pub fn apply_config(&mut self) {
+        self.keys.notify = self.config.hot.notify;
+    }
+
+    // ---- Messages ----
+
+    /// Tells a keyspace event on the channels that the settings select.
+    fn notify(&mut self, db: usize, key: &[u8], event: &'static str) {
+        let notify = self.config.hot.notify;
+        if notify & Class::KEYSPACE.0 != 0 {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            self.publish(&channel, event.as_bytes());
+        }
+        if notify & Class::KEYEVENT.0 != 0 {
+            let channel = format!("__keyevent@{db}__:{event}");
+            self.publish(channel.as_bytes(), key);
+        }
+    }
+
+    /// Sends a message to all who listen to the channel, and tells how many that were.
+    pub fn publish(&mut self, channel: &[u8], payload: &[u8]) -> usize {
+        let direct = self.pubsub.channels.of(channel).to_vec();
+        let by_pattern: Vec<(ByteStr, Vec<ClientId>)> = if self.pubsub.patterns.is_empty() {
+            Vec::new()
+        } else {
+            let matching = self.pubsub.patterns.matching(channel);
+            matching
+                .map(|(pattern, ids)| (pattern.clone(), ids.to_vec()))
+                .collect()
+        };
+        for &id in &direct {
+            self.send_message(id, b"message", None, channel, payload);
+        }
+        let mut receivers = direct.len();
+        for (pattern, ids) in &by_pattern {
+            for &id in ids {
+                self.send_message(id, b"pmessage", Some(pattern), channel, payload);
+            }
+            receivers += ids.len();
+        }
+        receivers
+    }
+
+    /// As `publish`, for the channels of sharded pub/sub.
+    pub fn publish_sharded(&mut self, channel: &[u8], payload: &[u8]) -> usize {
+        let ids = self.pubsub.shard_channels.of(channel).to_vec();
+        for &id in &ids {
+            self.send_message(id, b"smessage", None, channel, payload);
+        }
+        ids.len()
+    }
+
+    fn send_message(
+        &mut self,
+        id: ClientId,
+        kind: &[u8],
+        pattern: Option<&[u8]>,
+        channel: &[u8],
+        payload: &[u8],
+    ) {
+        if let Some(local) = self
+            .sessions
+            .get(id)
+            .and_then(|session| session.local.as_ref())
+        {
+            let pattern = pattern.map(<[u8]>::to_vec);
+            let message = Message {
+                channel: channel.to_vec(),
+                pattern,
+                payload: payload.to_vec(),
+            };
+            // A subscriber that was dropped is unsubscribed by its own drop.
+            let _ = local.send(message);
+            return;
+        }
+        self.send(id, |encoder| {
+            encoder.push(if pattern.is_some() { 4 } else { 3 });
+            encoder.bulk(kind);
+            if let Some(pattern) = pattern {
+                encoder.bulk(pattern);
+            }
+            encoder.bulk(channel);
+            encoder.bulk(payload);
+        });
+    }
+
+    /// Appends to a client's outbox. One that leaves too much unread is dropped.
+    pub fn send(&mut self, id: ClientId, write: impl Fn(&mut Encoder<'_>)) {
+        let limit = self.config.hot.pubsub_output_limit;
+        let Some(session) = self.sessions.get_mut(id) else {
+            // It is taken out: its own request, or the one that it waited with, is running.
+            let mut deferred = Deferred {
+                id,
+                resp2: Vec::new(),
+                resp3: Vec::new(),
+            };
+            write(&mut Encoder::new(&mut deferred.resp2, Protocol::Resp2));
+            write(&mut Encoder::new(&mut deferred.resp3, Protocol::Resp3));
+            self.deferred.push(deferred);
+            return;
+        };
+        if session.handle.is_killed() {
+            return;
+        }
+        write(&mut Encoder::new(&mut session.outbox, session.protocol));
+        let unread = session.outbox.len()
+            + session
+                .handle
+                .unwritten
+                .load(std::sync::atomic::Ordering::Relaxed);
+        if limit > 0 && unread > limit {
+            session.outbox = Vec::new();
+            session.handle.kill();
+            self.stats.output_limit_disconnections += 1;
+        } else {
+            session.handle.signal();
+        }
+    }
+
+    /// Sends what could not be sent while its receiver was taken out; what is for the current
+    /// client follows the reply to its request.
+    fn send_deferred(&mut self, mut current: Option<(&Session, &mut Vec<u8>)>) {
+        for deferred in std::mem::take(&mut self.deferred) {
+            match &mut current {
+                Some((session, out)) if session.id == deferred.id => {
+                    out.extend_from_slice(deferred.bytes(session.protocol));
+                }
+                _ => {
+                    if let Some(session) = self.sessions.get_mut(deferred.id) {
+                        session
+                            .outbox
+                            .extend_from_slice(deferred.bytes(session.protocol));
+                        session.handle.signal();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A message whose receiver is taken out: it is encoded for either protocol.
+struct Deferred {
+    id: ClientId,
+    resp2: Vec<u8>,
+    resp3: Vec<u8>,
+}
+
+impl Deferred {
+    fn bytes(&self, protocol: Protocol) -> &[u8] {
+        match protocol {
+            Protocol::Resp2 => &self.resp2,
+            Protocol::Resp3 => &self.resp3,
+        }
+    }
+}
+
+/// A RESP2 client that subscribed may only do what concerns its subscriptions.
+fn refused_while_subscribed(session: &Session, command: &Command) -> Option<Error> {
+    if session.protocol == Protocol::Resp3 || session.subscriptions() == 0 {
+        return None;
+    }
+    let allowed = [
+        "ping",
+        "subscribe",
+        "ssubscribe",
+        "sunsubscribe",
+        "psubscribe",
+        "unsubscribe",
+        "punsubscribe",
+        "quit",
+        "reset",
+    ];
+    if allowed.contains(&command.name) {
+        return None;
+    }
+    Some(Error::owned(format!(
+        "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+        command.name
+    )))
+}

@@ -1,0 +1,725 @@
+//! The one door to the keys.
+//!
+//! Every look-up goes through here and drops a key whose time has passed; every change goes
+//! through here and says what it was. So expiry, WATCH, waiting clients, keyspace notifications
+//! and statistics hold for every command, and a handler cannot forget one of them.
+//!
+//! The door acts on the selected database. Changes are noted only while somebody could care, and
+//! the engine collects them after each command ([`Keyspace::take_changes`]).
+
+use crate::{
+    bytestr::ByteStr,
+    clock::Time,
+    deadlines::{Deadlines, Links, Step, Timed},
+    dict::{Dict, Keyed},
+    error::Error,
+    value::{Kind, Value},
+};
+
+/// Something that happened to a key, as keyspace notifications name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub class: Class,
+    pub name: &'static str,
+}
+
+/// The classes of events that `notify-keyspace-events` selects, one bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class(pub u32);
+
+impl Class {
+    pub const KEYSPACE: Class = Class(1 << 0);
+    pub const KEYEVENT: Class = Class(1 << 1);
+    pub const GENERIC: Class = Class(1 << 2);
+    pub const STRING: Class = Class(1 << 3);
+    pub const LIST: Class = Class(1 << 4);
+    pub const SET: Class = Class(1 << 5);
+    pub const HASH: Class = Class(1 << 6);
+    pub const SORTED_SET: Class = Class(1 << 7);
+    pub const EXPIRED: Class = Class(1 << 8);
+    pub const EVICTED: Class = Class(1 << 9);
+    pub const STREAM: Class = Class(1 << 10);
+    pub const KEY_MISS: Class = Class(1 << 11);
+    pub const NEW: Class = Class(1 << 12);
+}
+
+impl Event {
+    pub const fn generic(name: &'static str) -> Event {
+        Event {
+            class: Class::GENERIC,
+            name,
+        }
+    }
+
+    pub const fn string(name: &'static str) -> Event {
+        Event {
+            class: Class::STRING,
+            name,
+        }
+    }
+
+    pub const fn list(name: &'static str) -> Event {
+        Event {
+            class: Class::LIST,
+            name,
+        }
+    }
+
+    pub const fn set(name: &'static str) -> Event {
+        Event {
+            class: Class::SET,
+            name,
+        }
+    }
+
+    pub const fn hash(name: &'static str) -> Event {
+        Event {
+            class: Class::HASH,
+            name,
+        }
+    }
+
+    pub const fn sorted_set(name: &'static str) -> Event {
+        Event {
+            class: Class::SORTED_SET,
+            name,
+        }
+    }
+
+    pub const fn stream(name: &'static str) -> Event {
+        Event {
+            class: Class::STREAM,
+            name,
+        }
+    }
+
+    const DEL: Event = Event::generic("del");
+    const EXPIRED: Event = Event {
+        class: Class::EXPIRED,
+        name: "expired",
+    };
+    const NEW: Event = Event {
+        class: Class::NEW,
+        name: "new",
+    };
+    const KEY_MISS: Event = Event {
+        class: Class::KEY_MISS,
+        name: "keymiss",
+    };
+}
+
+/// A note that the engine collects: a key was changed, or an event is to be told, or both.
+#[derive(Debug)]
+pub enum Change {
+    Key {
+        db: usize,
+        key: ByteStr,
+        touched: bool,
+        event: Option<Event>,
+    },
+    /// The whole database was emptied.
+    Flushed { db: usize },
+}
+
+/// What becomes of a key's deadline when its value is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    Clear,
+    Keep,
+    /// In milliseconds since 1970.
+    At(u64),
+}
+
+/// A key with its value and its deadline.
+pub struct Entry {
+    key: ByteStr,
+    pub value: Value,
+    /// In milliseconds since 1970; [`NEVER`] when there is none.
+    deadline: u64,
+    links: Links,
+    hash: u32,
+    /// When the key was last used, in seconds of the timeline.
+    pub access: u32,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl Entry {
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    pub fn deadline(&self) -> Option<u64> {
+        (self.deadline != NEVER).then_some(self.deadline)
+    }
+}
+
+impl Keyed for Entry {
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn stored_hash(&self) -> Option<u32> {
+        Some(self.hash)
+    }
+}
+
+impl Timed for Entry {
+    fn deadline(&self) -> u64 {
+        self.deadline
+    }
+
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+/// One numbered database.
+struct Database {
+    dict: Dict<Entry>,
+    deadlines: Deadlines,
+}
+
+impl Database {
+    fn new(now: u64) -> Database {
+        Database {
+            dict: Dict::new(),
+            deadlines: Deadlines::new(now),
+        }
+    }
+
+    fn remove_at(&mut self, at: usize) -> Entry {
+        if self.dict.at(at).deadline != NEVER {
+            self.deadlines.remove(self.dict.entries_mut(), at);
+        }
+        let removed = self.dict.remove_at(at);
+        if let Some(from) = removed.moved_from
+            && self.dict.at(at).deadline != NEVER
+        {
+            self.deadlines.moved(self.dict.entries_mut(), from, at);
+        }
+        removed.entry
+    }
+
+    fn set_deadline(&mut self, at: usize, deadline: u64) {
+        if self.dict.at(at).deadline != NEVER {
+            self.deadlines.remove(self.dict.entries_mut(), at);
+        }
+        self.dict.at_mut(at).deadline = deadline;
+        if deadline != NEVER {
+            self.deadlines.insert(self.dict.entries_mut(), at);
+        }
+    }
+}
+
+/// Counters that INFO shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyStats {
+    pub hits: u64,
+    pub misses: u64,
+    pub expired: u64,
+}
+
+/// What was taken out of the keyspace and is costly to free: it is dropped off the engine's lock.
+pub enum Trash {
+    Value(#[allow(dead_code)] Value),
+    Database(#[allow(dead_code)] Box<dyn std::any::Any + Send>),
+}
+
+/// All databases, the selected one and the frozen time of the running command.
+pub struct Keyspace {
+    dbs: Vec<Database>,
+    selected: usize,
+    now: Time,
+    /// Does a look-up by the running command leave the access time alone (CLIENT NO-TOUCH)?
+    pub no_touch: bool,
+    /// Off only while a test wants to see keys past their time (DEBUG SET-ACTIVE-EXPIRE 0).
+    pub active_expire: bool,
+    /// Which event classes anybody listens to; see `notify-keyspace-events`.
+    pub notify: u32,
+    /// Is any key watched, waited for or tracked?
+    pub observed: bool,
+    changes: Vec<Change>,
+    trash: Vec<Trash>,
+    /// Nothing is due before this moment, in milliseconds.
+    earliest: u64,
+    /// Changes since the start, as `rdb_changes_since_last_save` counts them.
+    pub dirty: u64,
+    pub stats: KeyStats,
+}
+
+impl Keyspace {
+    pub fn new(databases: usize, now: Time) -> Keyspace {
+        Keyspace {
+            dbs: (0..databases)
+                .map(|_| Database::new(now.millis()))
+                .collect(),
+            selected: 0,
+            now,
+            no_touch: false,
+            active_expire: true,
+            notify: 0,
+            observed: false,
+            changes: Vec::new(),
+            trash: Vec::new(),
+            earliest: NEVER,
+            dirty: 0,
+            stats: KeyStats::default(),
+        }
+    }
+
+    // ---- The frame: time, selection, notes ----
+
+    pub fn databases(&self) -> usize {
+        self.dbs.len()
+    }
+
+    pub fn selected(&self) -> usize {
+        self.selected
+    }
+
+    /// Makes the door act on another database, below `databases()`.
+    pub fn select(&mut self, db: usize) {
+        self.selected = db;
+    }
+
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    pub fn set_now(&mut self, now: Time) {
+        // Time that was set back leaves the wheels ahead of it; they begin again.
+        if now < self.now {
+            self.rebuild_deadlines(now);
+        }
+        self.now = now;
+    }
+
+    /// The notes since the last call.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    pub fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// What waits to be freed, for whoever has let go of the engine.
+    pub fn take_trash(&mut self) -> Vec<Trash> {
+        std::mem::take(&mut self.trash)
+    }
+
+    // ---- Reading ----
+
+    /// The value of a key, counted as a use of it and as a hit or a miss.
+    pub fn read(&mut self, key: &[u8]) -> Option<&Value> {
+        let found = self.find(key);
+        self.count(found.is_some());
+        match found {
+            Some(at) => {
+                self.touch_access(at);
+                Some(&self.dbs[self.selected].dict.at(at).value)
+            }
+            None => {
+                if self.notify & Class::KEY_MISS.0 != 0 {
+                    self.note(key, false, Some(Event::KEY_MISS));
+                }
+                None
+            }
+        }
+    }
+
+    /// The value of a key if it is of the type asked for.
+    pub fn read_as<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&T>, Error> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(value) => T::of(value).map(Some).ok_or(Error::WRONG_TYPE),
+        }
+    }
+
+    /// A key as it is, without counting as a use.
+    pub fn peek(&mut self, key: &[u8]) -> Option<&Entry> {
+        let at = self.find(key)?;
+        Some(self.dbs[self.selected].dict.at(at))
+    }
+
+    pub fn exists(&mut self, key: &[u8]) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Counts a look-up for INFO, for commands that do not use [`Keyspace::read`].
+    pub fn count(&mut self, hit: bool) {
+        if hit {
+            self.stats.hits += 1;
+        } else {
+            self.stats.misses += 1;
+        }
+    }
+
+    /// The deadline of a key, in milliseconds since 1970: outer `None` for a missing key.
+    pub fn deadline(&mut self, key: &[u8]) -> Option<Option<u64>> {
+        self.peek(key).map(Entry::deadline)
+    }
+
+    pub fn len(&self) -> usize {
+        self.dbs[self.selected].dict.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Keys, and keys with a deadline, of a database below `databases()`.
+    pub fn sizes(&self, db: usize) -> (usize, usize) {
+        (self.dbs[db].dict.len(), self.dbs[db].deadlines.len())
+    }
+
+    /// All live keys of the selected database, in no particular order.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let now = self.now.millis();
+        let skip_expired = self.active_expire;
+        self.dbs[self.selected]
+            .dict
+            .iter()
+            .filter(move |entry| entry.deadline > now || !skip_expired)
+    }
+
+    /// Visits about `count` live keys from the cursor on; returns the next cursor, 0 at the end.
+    pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&Entry)) -> u64 {
+        let now = self.now.millis();
+        self.dbs[self.selected].dict.scan(cursor, count, |entry| {
+            if entry.deadline > now {
+                visit(entry);
+            }
+        })
+    }
+
+    /// The live key at a random place, given a source of numbers below a bound.
+    pub fn random(&mut self, mut below: impl FnMut(usize) -> usize) -> Option<&[u8]> {
+        loop {
+            let dict = &self.dbs[self.selected].dict;
+            if dict.is_empty() {
+                return None;
+            }
+            let at = below(dict.len());
+            if dict.at(at).deadline > self.now.millis() {
+                return Some(self.dbs[self.selected].dict.at(at).key());
+            }
+            self.expire_at(self.selected, at);
+        }
+    }
+
+    // ---- Writing ----
+
+    /// Stores a value under a key, whatever was there.
+    pub fn put(&mut self, key: &[u8], value: Value, ttl: Ttl, event: Event) {
+        let hash = self.dbs[self.selected].dict.hash(key);
+        match self.find_hashed(key, hash) {
+            Some(at) => self.replace(at, value, ttl),
+            None => self.insert(key, hash, value, ttl),
+        }
+        self.changed(key, event);
+    }
+
+    /// Changes the value of an existing key of the type asked for. The closure says what it did;
+    /// a value that it left empty is removed.
+    pub fn update<T: Kind, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut T) -> (R, Option<Event>),
+    ) -> Result<Option<R>, Error> {
+        let Some(at) = self.find(key) else {
+            return Ok(None);
+        };
+        self.touch_access(at);
+        self.update_at(key, at, change).map(Some)
+    }
+
+    /// As [`Keyspace::update`], on a new empty value when the key is missing. A value that is
+    /// still empty afterwards is not kept, and nothing has happened then.
+    pub fn upsert<T: Kind + Default, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut T) -> (R, Option<Event>),
+    ) -> Result<R, Error> {
+        let hash = self.dbs[self.selected].dict.hash(key);
+        if let Some(at) = self.find_hashed(key, hash) {
+            self.touch_access(at);
+            return self.update_at(key, at, change);
+        }
+        let mut value = T::default();
+        let (result, event) = change(&mut value);
+        if !value.is_empty() {
+            self.insert(key, hash, value.into_value(), Ttl::Clear);
+        }
+        if let Some(event) = event {
+            self.changed(key, event);
+        }
+        Ok(result)
+    }
+
+    /// Takes a key out. Values that are costly to free belong into [`Keyspace::discard`].
+    pub fn take(&mut self, key: &[u8], event: Event) -> Option<Entry> {
+        let at = self.find(key)?;
+        let entry = self.dbs[self.selected].remove_at(at);
+        self.changed(key, event);
+        Some(entry)
+    }
+
+    /// Deletes a key and tells whether there was one.
+    pub fn delete(&mut self, key: &[u8], event: Event) -> bool {
+        match self.take(key, event) {
+            Some(entry) => {
+                self.discard(entry.value);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Puts an entry taken elsewhere under a key, with its deadline, over whatever was there.
+    pub fn put_entry(&mut self, key: &[u8], value: Value, deadline: Option<u64>, event: Event) {
+        self.put(key, value, deadline.map_or(Ttl::Clear, Ttl::At), event);
+    }
+
+    /// Gives a key a deadline in milliseconds since 1970, or takes it away. A deadline that has
+    /// passed is the caller's to turn into a deletion.
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<u64>, event: Event) -> bool {
+        let Some(at) = self.find(key) else {
+            return false;
+        };
+        let deadline = deadline.unwrap_or(NEVER);
+        self.dbs[self.selected].set_deadline(at, deadline);
+        self.earliest = self.earliest.min(deadline);
+        self.changed(key, event);
+        true
+    }
+
+    /// Sets when a key was last used, in seconds of the timeline (RESTORE with IDLETIME).
+    pub fn set_access(&mut self, key: &[u8], seconds: u32) {
+        if let Some(at) = self.find(key) {
+            self.dbs[self.selected].dict.at_mut(at).access = seconds;
+        }
+    }
+
+    /// Counts a key as used now (TOUCH).
+    pub fn touch(&mut self, key: &[u8]) -> bool {
+        let found = self.find(key);
+        if let Some(at) = found {
+            self.touch_access(at);
+        }
+        found.is_some()
+    }
+
+    /// Tells an event that goes with a change already noted, such as `expire` after `set`.
+    pub fn announce(&mut self, key: &[u8], event: Event) {
+        if self.notify & event.class.0 != 0 {
+            self.note(key, false, Some(event));
+        }
+    }
+
+    /// Empties a database below `databases()` and tells how many keys it had.
+    pub fn flush(&mut self, db: usize) -> usize {
+        let fresh = Database::new(self.now.millis());
+        let old = std::mem::replace(&mut self.dbs[db], fresh);
+        let len = old.dict.len();
+        self.dirty += len as u64;
+        if self.observed {
+            self.changes.push(Change::Flushed { db });
+        }
+        if len > 0 {
+            self.trash.push(Trash::Database(Box::new(old)));
+        }
+        len
+    }
+
+    /// Exchanges two databases below `databases()`; whoever looks at one then sees the other.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        self.dbs.swap(one, other);
+        self.dirty += 1;
+    }
+
+    /// Frees a value now if that is cheap, and off the engine's lock otherwise.
+    pub fn discard(&mut self, value: Value) {
+        if value.is_costly_to_free() {
+            self.trash.push(Trash::Value(value));
+        }
+    }
+
+    // ---- Expiry ----
+
+    /// A moment, in milliseconds, before which no key is due; for the timer.
+    pub fn next_deadline(&mut self) -> Option<u64> {
+        let next = self.dbs.iter().filter_map(|db| db.deadlines.next()).min();
+        self.earliest = next.unwrap_or(NEVER);
+        next
+    }
+
+    /// As `next_deadline`, but maybe too early; costs nothing.
+    pub fn earliest(&self) -> u64 {
+        self.earliest
+    }
+
+    /// Removes keys whose time has passed, in the order of their deadlines within a database,
+    /// doing at most `budget` steps of work. Tells whether all that is due was done.
+    pub fn expire_due(&mut self, mut budget: usize) -> bool {
+        let now = self.now.millis();
+        if now < self.earliest || !self.active_expire {
+            return true;
+        }
+        for db in 0..self.dbs.len() {
+            loop {
+                if budget == 0 {
+                    return false;
+                }
+                budget -= 1;
+                let Database { dict, deadlines } = &mut self.dbs[db];
+                match deadlines.step(dict.entries_mut(), now) {
+                    Step::Due(at) => {
+                        // Out of the index already, so that the removal must not look there.
+                        dict.at_mut(at).deadline = NEVER;
+                        self.expire_at(db, at);
+                    }
+                    Step::Working => {}
+                    Step::Idle => break,
+                }
+            }
+        }
+        self.next_deadline();
+        true
+    }
+
+    // ---- Inside ----
+
+    fn find(&mut self, key: &[u8]) -> Option<usize> {
+        let hash = self.dbs[self.selected].dict.hash(key);
+        self.find_hashed(key, hash)
+    }
+
+    fn find_hashed(&mut self, key: &[u8], hash: u32) -> Option<usize> {
+        let dict = &self.dbs[self.selected].dict;
+        let at = dict.find_hashed(key, hash)?;
+        if dict.at(at).deadline > self.now.millis() {
+            return Some(at);
+        }
+        self.expire_at(self.selected, at);
+        None
+    }
+
+    fn expire_at(&mut self, db: usize, at: usize) {
+        let entry = self.dbs[db].remove_at(at);
+        self.stats.expired += 1;
+        self.dirty += 1;
+        if self.observed || self.notify & Class::EXPIRED.0 != 0 {
+            let event = (self.notify & Class::EXPIRED.0 != 0).then_some(Event::EXPIRED);
+            self.changes.push(Change::Key {
+                db,
+                key: entry.key,
+                touched: true,
+                event,
+            });
+        }
+        self.discard(entry.value);
+    }
+
+    fn touch_access(&mut self, at: usize) {
+        if !self.no_touch {
+            let now = self.now.seconds() as u32;
+            self.dbs[self.selected].dict.at_mut(at).access = now;
+        }
+    }
+
+    fn replace(&mut self, at: usize, value: Value, ttl: Ttl) {
+        let db = &mut self.dbs[self.selected];
+        let old = std::mem::replace(&mut db.dict.at_mut(at).value, value);
+        let deadline = match ttl {
+            Ttl::Keep => None,
+            Ttl::Clear => Some(NEVER),
+            Ttl::At(deadline) => Some(deadline),
+        };
+        if let Some(deadline) = deadline
+            && deadline != db.dict.at(at).deadline
+        {
+            db.set_deadline(at, deadline);
+            self.earliest = self.earliest.min(deadline);
+        }
+        self.touch_access(at);
+        self.discard(old);
+    }
+
+    fn insert(&mut self, key: &[u8], hash: u32, value: Value, ttl: Ttl) {
+        let access = self.now.seconds() as u32;
+        let db = &mut self.dbs[self.selected];
+        let key = ByteStr::new(key);
+        let links = Links::default();
+        let entry = Entry {
+            key,
+            value,
+            deadline: NEVER,
+            links,
+            hash,
+            access,
+        };
+        let at = db.dict.insert_new_hashed(entry, hash);
+        if let Ttl::At(deadline) = ttl {
+            db.set_deadline(at, deadline);
+            self.earliest = self.earliest.min(deadline);
+        }
+        if self.notify & Class::NEW.0 != 0 {
+            let key = self.dbs[self.selected].dict.at(at).key.clone();
+            self.note(&key, false, Some(Event::NEW));
+        }
+    }
+
+    fn update_at<T: Kind, R>(
+        &mut self,
+        key: &[u8],
+        at: usize,
+        change: impl FnOnce(&mut T) -> (R, Option<Event>),
+    ) -> Result<R, Error> {
+        let db = &mut self.dbs[self.selected];
+        let value = T::of_mut(&mut db.dict.at_mut(at).value).ok_or(Error::WRONG_TYPE)?;
+        let (result, event) = change(value);
+        let emptied = value.is_empty();
+        if let Some(event) = event {
+            self.changed(key, event);
+        }
+        if emptied {
+            let entry = self.dbs[self.selected].remove_at(at);
+            self.discard(entry.value);
+            self.announce(key, Event::DEL);
+        }
+        Ok(result)
+    }
+
+    fn changed(&mut self, key: &[u8], event: Event) {
+        self.dirty += 1;
+        let told = self.notify & event.class.0 != 0;
+        if self.observed || told {
+            self.note(key, true, told.then_some(event));
+        }
+    }
+
+    fn note(&mut self, key: &[u8], touched: bool, event: Option<Event>) {
+        let key = ByteStr::new(key);
+        self.changes.push(Change::Key {
+            db: self.selected,
+            key,
+            touched,
+            event,
+        });
+    }
+
+    fn rebuild_deadlines(&mut self, now: Time) {
+        for db in &mut self.dbs {
+            db.deadlines = Deadlines::new(now.millis());
+            for at in 0..db.dict.len() {
+                *db.dict.at_mut(at).links() = Links::default();
+                if db.dict.at(at).deadline != NEVER {
+                    db.deadlines.insert(db.dict.entries_mut(), at);
+                }
+            }
+        }
+        self.earliest = 0;
+    }
+}

@@ -1,0 +1,469 @@
+//! The handle: binds, accepts, keeps the timer, stops, restarts on its port.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::{runtime::Runtime, sync::oneshot};
+
+use crate::{
+    clock::{Clock, Time},
+    config::Config,
+    connection,
+    engine::Engine,
+    shared::Shared,
+};
+
+/// The longest sleep of the timer, so that no arithmetic on far deadlines can overflow.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+/// How a server is to start.
+#[derive(Debug)]
+pub struct Builder {
+    pub(crate) config: Config,
+    bind: Vec<String>,
+    port: Option<u16>,
+    unix_socket: Option<PathBuf>,
+    io_threads: usize,
+    frozen_at: Option<Option<Time>>,
+    seed: Option<u64>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            config: Config::default(),
+            bind: vec!["127.0.0.1".to_owned()],
+            port: Some(0),
+            unix_socket: None,
+            io_threads: 1,
+            frozen_at: None,
+            seed: None,
+        }
+    }
+}
+
+impl Builder {
+    /// The port to listen on; 0, the default, takes a free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// Listens on no port at all, for a server that is only reached from inside the process.
+    #[must_use]
+    pub fn no_port(mut self) -> Self {
+        self.port = None;
+        self
+    }
+
+    /// The addresses to listen on; `127.0.0.1` by default.
+    #[must_use]
+    pub fn bind<I: IntoIterator<Item = S>, S: Into<String>>(mut self, addresses: I) -> Self {
+        self.bind = addresses.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Listens on a Unix socket too. A socket left over at the path is replaced.
+    #[must_use]
+    pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.unix_socket = Some(path.into());
+        self
+    }
+
+    /// Threads that serve connections; 1 by default, which costs the least per request.
+    #[must_use]
+    pub fn io_threads(mut self, threads: usize) -> Self {
+        self.io_threads = threads.max(1);
+        self
+    }
+
+    /// Clients must give this password first.
+    #[must_use]
+    pub fn require_auth(self, password: &str) -> Self {
+        self.setting("requirepass", password)
+    }
+
+    /// Starts with the clock stopped at the present time.
+    #[must_use]
+    pub fn frozen(mut self) -> Self {
+        self.frozen_at = Some(None);
+        self
+    }
+
+    /// Starts with the clock stopped at a moment, in milliseconds since 1970.
+    #[must_use]
+    pub fn frozen_at_ms(mut self, millis: u64) -> Self {
+        self.frozen_at = Some(Some(Time::from_millis(millis)));
+        self
+    }
+
+    /// Makes what is random (RANDOMKEY, SPOP …) repeat from run to run.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets any setting that CONFIG knows.
+    ///
+    /// # Panics
+    /// When there is no such setting, or the value is none of its: see [`Builder::try_setting`].
+    #[must_use]
+    pub fn setting(self, name: &str, value: &str) -> Self {
+        self.try_setting(name, value)
+            .expect("a known setting with a value that it takes")
+    }
+
+    /// Sets any setting that CONFIG knows; the error says what is wrong.
+    pub fn try_setting(mut self, name: &str, value: &str) -> Result<Self, String> {
+        self.config.set(name, value)?;
+        Ok(self)
+    }
+
+    /// Starts the server. It takes connections when this returns.
+    pub fn start(self) -> io::Result<Server> {
+        let clock = Clock::real();
+        if let Some(at) = self.frozen_at {
+            clock.freeze();
+            if let Some(at) = at {
+                clock.set(at);
+            }
+        }
+        let engine = self.new_engine(clock.now());
+        let shared = Shared::new(engine, clock);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(self.io_threads)
+            .thread_name("khoa-server")
+            .enable_all()
+            .build()?;
+        let mut server = Server {
+            runtime: Some(runtime),
+            shared,
+            builder: self,
+            addrs: Vec::new(),
+            accepting: Vec::new(),
+        };
+        server.listen()?;
+        server.spawn(keep_time(server.shared.clone()));
+        Ok(server)
+    }
+
+    fn new_engine(&self, now: Time) -> Engine {
+        let mut engine = Engine::new(self.config.clone(), now);
+        if let Some(seed) = self.seed {
+            engine.random = crate::random::Random::seeded(seed);
+        }
+        engine
+    }
+}
+
+/// A running server. Dropping it stops it and ends every connection.
+pub struct Server {
+    runtime: Option<Runtime>,
+    pub(crate) shared: Arc<Shared>,
+    builder: Builder,
+    addrs: Vec<SocketAddr>,
+    /// Dropping the sender ends an accepting task, which drops the receiver in turn.
+    accepting: Vec<(oneshot::Sender<()>, std::sync::mpsc::Receiver<()>)>,
+}
+
+impl Server {
+    /// Starts a server on a free port of the loopback interface.
+    pub fn start() -> io::Result<Server> {
+        Server::builder().start()
+    }
+
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The address that it listens on; with several, the first.
+    ///
+    /// # Panics
+    /// When the server was started with [`Builder::no_port`].
+    pub fn addr(&self) -> SocketAddr {
+        self.addrs
+            .first()
+            .copied()
+            .expect("a server that listens on a port")
+    }
+
+    pub fn port(&self) -> u16 {
+        self.addr().port()
+    }
+
+    /// `redis://127.0.0.1:PORT`, as client libraries take it; with the password if there is one.
+    pub fn url(&self) -> String {
+        let engine = self.shared.lock();
+        let password = engine.config.get("requirepass");
+        let login = if password.is_empty() {
+            String::new()
+        } else {
+            format!(":{password}@")
+        };
+        format!("redis://{login}{}", self.addr())
+    }
+
+    /// Ends every connection and listens again on the same port. The data and the scripts stay,
+    /// as after a restart with perfect persistence.
+    pub fn restart(&mut self) -> io::Result<()> {
+        self.disconnect_all();
+        self.listen()
+    }
+
+    /// As [`Server::restart`], with everything lost, as after a crash without persistence.
+    pub fn restart_empty(&mut self) -> io::Result<()> {
+        self.disconnect_all();
+        let mut engine = self.shared.lock();
+        *engine = self.builder.new_engine(self.shared.clock.now());
+        drop(engine);
+        self.listen()
+    }
+
+    /// Ends every connection and takes no new one until [`Server::restart`].
+    pub fn disconnect_all(&mut self) {
+        for (stop, stopped) in self.accepting.drain(..) {
+            drop(stop);
+            // The other end is dropped with the listener, which frees the port.
+            let _ = stopped.recv();
+        }
+        for client in &self.shared.clients {
+            client.kill();
+        }
+        // A killed connection leaves within a turn of its task.
+        while !self.shared.clients.is_empty() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits until a client sends SHUTDOWN.
+    pub async fn stopped(&self) {
+        let stopped = self.shared.stop.notified();
+        if !self.shared.stopping.load(Ordering::Acquire) {
+            stopped.await;
+        }
+    }
+
+    /// Moves the clock on. Every deadline on the way is met in order: keys expire and waits end
+    /// before this returns.
+    pub fn advance(&self, by: Duration) {
+        let target = Time(self.shared.clock.now().micros() + by.as_micros() as u64);
+        self.shared.advance_to(target);
+    }
+
+    /// Stops the clock; [`Server::advance`] and [`Server::set_time_ms`] still move it.
+    pub fn freeze(&self) {
+        self.shared.clock.freeze();
+    }
+
+    /// Lets the clock run again from where it stands.
+    pub fn unfreeze(&self) {
+        self.shared.clock.unfreeze();
+        self.shared.timer.notify_one();
+    }
+
+    /// The time of the server, in milliseconds since 1970.
+    pub fn time_ms(&self) -> u64 {
+        self.shared.clock.now().millis()
+    }
+
+    /// Sets the clock to a moment in milliseconds since 1970, back or forth.
+    pub fn set_time_ms(&self, millis: u64) {
+        let target = Time::from_millis(millis);
+        if target >= self.shared.clock.now() {
+            return self.shared.advance_to(target);
+        }
+        self.shared.clock.set(target);
+        let engine = self.shared.lock();
+        self.shared.unlock(engine);
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(task);
+        }
+    }
+
+    fn listen(&mut self) -> io::Result<()> {
+        if let Some(port) = self.builder.port {
+            let first = self.addrs.first().map_or(port, SocketAddr::port);
+            let mut addrs: Vec<SocketAddr> = Vec::new();
+            for host in self.builder.bind.clone() {
+                // Every address gets the same port, also when the first one chose it.
+                let port = addrs.first().map_or(first, SocketAddr::port);
+                let listener = TcpListener::bind((host.as_str(), port))?;
+                addrs.push(listener.local_addr()?);
+                self.accept_tcp(listener)?;
+            }
+            self.addrs = addrs;
+        }
+        if let Some(path) = self.builder.unix_socket.clone() {
+            self.accept_unix(&path)?;
+        }
+        Ok(())
+    }
+
+    fn accept_tcp(&mut self, listener: TcpListener) -> io::Result<()> {
+        listener.set_nonblocking(true)?;
+        let (stop, stopped) = self.stop_signal();
+        let shared = self.shared.clone();
+        let laddr = listener.local_addr()?.to_string();
+        let Some(runtime) = &self.runtime else {
+            return Ok(());
+        };
+        let _entered = runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        runtime.spawn(until(stop, stopped, async move {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, addr)) => {
+                        // Replies are small and are written whole; waiting to fill a packet only
+                        // delays them.
+                        let _ = stream.set_nodelay(true);
+                        admit(stream, &shared, addr.to_string(), laddr.clone());
+                    }
+                    Err(error) => out_of_descriptors(&error).await,
+                }
+            }
+        }));
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    fn accept_unix(&mut self, path: &std::path::Path) -> io::Result<()> {
+        let _ = std::fs::remove_file(path);
+        let listener = std::os::unix::net::UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        let (stop, stopped) = self.stop_signal();
+        let shared = self.shared.clone();
+        let addr = format!("{}:0", path.display());
+        let Some(runtime) = &self.runtime else {
+            return Ok(());
+        };
+        let _entered = runtime.enter();
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        runtime.spawn(until(stop, stopped, async move {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => admit(stream, &shared, addr.clone(), addr.clone()),
+                    Err(error) => out_of_descriptors(&error).await,
+                }
+            }
+        }));
+        Ok(())
+    }
+
+    #[cfg(not(unix))]
+    fn accept_unix(&mut self, _path: &std::path::Path) -> io::Result<()> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "no Unix sockets on this system",
+        ))
+    }
+
+    fn stop_signal(&mut self) -> (oneshot::Receiver<()>, std::sync::mpsc::Sender<()>) {
+        let (stop, stopping) = oneshot::channel();
+        let (stopped, wait) = std::sync::mpsc::channel();
+        self.accepting.push((stop, wait));
+        (stopping, stopped)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.disconnect_all();
+        if let Some(path) = &self.builder.unix_socket {
+            let _ = std::fs::remove_file(path);
+        }
+        if let Some(runtime) = self.runtime.take() {
+            // Does not wait: a server may be dropped inside another runtime.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("addrs", &self.addrs)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs a task that never ends until the signal, and drops `stopped` with all that it held.
+async fn until(
+    stop: oneshot::Receiver<()>,
+    stopped: std::sync::mpsc::Sender<()>,
+    task: impl Future<Output = ()>,
+) {
+    {
+        let mut task = std::pin::pin!(task);
+        let mut stop = std::pin::pin!(stop);
+        std::future::poll_fn(|context| {
+            if stop.as_mut().poll(context).is_ready() {
+                return std::task::Poll::Ready(());
+            }
+            task.as_mut().poll(context)
+        })
+        .await;
+    }
+    drop(stopped);
+}
+
+/// Gives a new connection its task, unless there are too many.
+fn admit(
+    stream: impl connection::Stream + 'static,
+    shared: &Arc<Shared>,
+    addr: String,
+    laddr: String,
+) {
+    let shared = shared.clone();
+    let full = {
+        let mut engine = shared.lock();
+        let full = engine.sessions.len() >= engine.config.hot.max_clients;
+        engine.stats.rejected_connections += u64::from(full);
+        full
+    };
+    tokio::spawn(async move {
+        if full {
+            let mut stream = stream;
+            let text = b"-ERR max number of clients reached\r\n";
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, text).await;
+        } else {
+            connection::serve(stream, shared, addr, laddr).await;
+        }
+    });
+}
+
+/// Accepting fails while the process has no file descriptor left; trying again at once would
+/// only burn the time of those that are served.
+async fn out_of_descriptors(error: &io::Error) {
+    tracing::warn!(%error, "a connection could not be accepted");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+/// The timer: wakes at the next deadline and does what is due, in turns.
+async fn keep_time(shared: Arc<Shared>) {
+    loop {
+        let (done, next) = shared.tick();
+        if !done {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let now = shared.clock.now();
+        let sleep = match next {
+            // A frozen clock reaches no deadline by itself.
+            Some(next) if !shared.clock.is_frozen() => {
+                Duration::from_micros(next.micros().saturating_sub(now.micros())).min(SLEEP_MAX)
+            }
+            _ => SLEEP_MAX,
+        };
+        let _ = tokio::time::timeout(sleep, shared.timer.notified()).await;
+    }
+}

@@ -1,0 +1,117 @@
+//! What every connection of one server shares.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+};
+
+use dashmap::DashMap;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+
+use crate::{
+    clock::{Clock, Time},
+    engine::Engine,
+    keyspace::Trash,
+    session::Handle,
+};
+
+/// The engine behind its one lock, the clock, and what can be reached without the lock.
+pub struct Shared {
+    engine: Mutex<Engine>,
+    pub clock: Clock,
+    /// Every connection by its number, reachable while the engine is busy.
+    pub clients: DashMap<u64, Arc<Handle>>,
+    /// Wakes the timer when a deadline came up that is earlier than the one it sleeps for.
+    pub timer: Notify,
+    /// When the timer will wake, in microseconds of the timeline.
+    scheduled: AtomicU64,
+    /// `proto-max-bulk-len`, which connections read while they decode.
+    pub bulk_len_max: AtomicI64,
+    /// Wakes whoever waits for the end of the server.
+    pub stop: Notify,
+    pub stopping: AtomicBool,
+}
+
+impl Shared {
+    pub fn new(engine: Engine, clock: Clock) -> Arc<Shared> {
+        let bulk_len_max = AtomicI64::new(engine.config.hot.bulk_len_max);
+        Arc::new(Shared {
+            bulk_len_max,
+            engine: Mutex::new(engine),
+            clock,
+            clients: DashMap::new(),
+            timer: Notify::new(),
+            scheduled: AtomicU64::new(u64::MAX),
+            stop: Notify::new(),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// Locks the engine and shows it the time.
+    pub fn lock(&self) -> MutexGuard<'_, Engine> {
+        let mut engine = self.engine.lock();
+        engine.set_now(self.clock.now());
+        engine
+    }
+
+    /// Lets go of the engine, sees that the timer wakes in time, and frees what was left to free.
+    pub fn unlock(&self, mut engine: MutexGuard<'_, Engine>) {
+        let earliest = engine.earliest();
+        let trash = engine.keys.take_trash();
+        self.bulk_len_max
+            .store(engine.config.hot.bulk_len_max, Ordering::Relaxed);
+        drop(engine);
+        if earliest.micros() < self.scheduled.load(Ordering::Relaxed) {
+            self.timer.notify_one();
+        }
+        free(trash);
+    }
+
+    /// Does all the work that is due, in turns so that others get theirs, and tells when to come
+    /// again.
+    pub fn tick(&self) -> (bool, Option<Time>) {
+        let mut engine = self.lock();
+        let done = engine.tick();
+        let next = engine.next_deadline();
+        let scheduled = next.map_or(u64::MAX, Time::micros);
+        self.scheduled.store(scheduled, Ordering::Relaxed);
+        let trash = engine.keys.take_trash();
+        drop(engine);
+        free(trash);
+        (done, next)
+    }
+
+    /// Moves the clock on, stopping at every deadline on the way so that each is met in order.
+    pub fn advance_to(&self, target: Time) {
+        loop {
+            let mut engine = self.lock();
+            let next = engine.next_deadline().filter(|&next| next <= target);
+            let at = next.unwrap_or(target).max(engine.keys.now());
+            self.clock.set(at);
+            engine.set_now(at);
+            while !engine.tick() {}
+            self.unlock(engine);
+            if next.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Begins the end of the server.
+    pub fn begin_stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.stop.notify_waiters();
+    }
+}
+
+/// Frees large values where it holds nobody up.
+fn free(trash: Vec<Trash>) {
+    if trash.is_empty() {
+        return;
+    }
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(move || drop(trash))),
+        Err(_) => drop(trash),
+    }
+}

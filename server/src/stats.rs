@@ -1,0 +1,118 @@
+//! Counters that INFO shows and CONFIG RESETSTAT clears.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::BuildHasherDefault,
+    time::Duration,
+};
+
+use crate::{clock::Time, command::Command};
+
+/// What became of one command.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CommandStats {
+    pub calls: u64,
+    pub time: Duration,
+    pub rejected: u64,
+    pub failed: u64,
+}
+
+/// More kinds of errors than this are not counted one by one.
+const ERROR_KINDS_MAX: usize = 128;
+
+/// The counters of a server.
+pub struct Stats {
+    pub started: Time,
+    pub connections: u64,
+    pub rejected_connections: u64,
+    pub commands: u64,
+    pub errors: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub output_limit_disconnections: u64,
+    by_command: HashMap<usize, (&'static Command, CommandStats), BuildHasherDefault<Address>>,
+    by_error: BTreeMap<Vec<u8>, u64>,
+}
+
+impl Stats {
+    pub fn new(now: Time) -> Stats {
+        Stats {
+            started: now,
+            connections: 0,
+            rejected_connections: 0,
+            commands: 0,
+            errors: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            output_limit_disconnections: 0,
+            by_command: HashMap::default(),
+            by_error: BTreeMap::new(),
+        }
+    }
+
+    /// Counts a command that ran.
+    pub fn command(&mut self, command: &'static Command, took: Duration, failed: bool) {
+        self.commands += 1;
+        let stats = self.of(command);
+        stats.calls += 1;
+        stats.time += took;
+        stats.failed += u64::from(failed);
+    }
+
+    /// Counts a command that a gate turned away.
+    pub fn rejected(&mut self, command: &'static Command) {
+        self.of(command).rejected += 1;
+    }
+
+    /// Counts an error reply by its code.
+    pub fn error(&mut self, code: &[u8]) {
+        self.errors += 1;
+        if self.by_error.len() < ERROR_KINDS_MAX || self.by_error.contains_key(code) {
+            *self.by_error.entry(code.to_vec()).or_default() += 1;
+        }
+    }
+
+    pub fn by_command(&self) -> impl Iterator<Item = (&'static Command, CommandStats)> {
+        self.by_command.values().copied()
+    }
+
+    pub fn by_error(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.by_error
+            .iter()
+            .map(|(code, count)| (code.as_slice(), *count))
+    }
+
+    /// Starts counting anew, from the same start of the server.
+    pub fn reset(&mut self) {
+        *self = Stats::new(self.started);
+    }
+
+    fn of(&mut self, command: &'static Command) -> &mut CommandStats {
+        let address = std::ptr::from_ref(command) as usize;
+        &mut self
+            .by_command
+            .entry(address)
+            .or_insert((command, CommandStats::default()))
+            .1
+    }
+}
+
+/// Hashes the address of a row, of which there are a few hundred.
+#[derive(Default)]
+struct Address(u64);
+
+impl std::hash::Hasher for Address {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_usize(usize::from(byte));
+        }
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        self.0 = (self.0 ^ address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}

@@ -1,0 +1,121 @@
+//! Strings: integers as integers, short ones in place, edited ones in a growing buffer.
+
+use std::borrow::Cow;
+
+use crate::{bytestr::ByteStr, number};
+
+/// The longest string whose encoding the references call `embstr`, in bytes.
+const EMBSTR_MAX: usize = 44;
+
+/// A string value.
+#[derive(Clone, Debug)]
+pub enum StringValue {
+    /// Its decimal digits are the string.
+    Int(i64),
+    Fixed(ByteStr),
+    /// Edited in place at least once.
+    Buffer(Box<Vec<u8>>),
+}
+
+impl StringValue {
+    /// The value for these bytes, as an integer where they are the digits of one.
+    pub fn new(bytes: &[u8]) -> StringValue {
+        match number::parse_i64(bytes) {
+            Some(value) => StringValue::Int(value),
+            None => StringValue::Fixed(ByteStr::new(bytes)),
+        }
+    }
+
+    /// The content, without copying where it lies in memory as it is.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            StringValue::Int(value) => {
+                Cow::Owned(itoa::Buffer::new().format(*value).as_bytes().to_vec())
+            }
+            StringValue::Fixed(bytes) => Cow::Borrowed(bytes),
+            StringValue::Buffer(bytes) => Cow::Borrowed(bytes),
+        }
+    }
+
+    /// Calls `see` with the content; no copy is made.
+    pub fn with_bytes<R>(&self, see: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            StringValue::Int(value) => see(itoa::Buffer::new().format(*value).as_bytes()),
+            StringValue::Fixed(bytes) => see(bytes),
+            StringValue::Buffer(bytes) => see(bytes),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.with_bytes(<[u8]>::len)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The integer that the content reads as.
+    pub fn integer(&self) -> Option<i64> {
+        match self {
+            StringValue::Int(value) => Some(*value),
+            other => number::parse_i64(&other.bytes()),
+        }
+    }
+
+    /// The content for editing in place.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        if !matches!(self, StringValue::Buffer(_)) {
+            *self = StringValue::Buffer(Box::new(self.bytes().into_owned()));
+        }
+        match self {
+            StringValue::Buffer(bytes) => bytes,
+            _ => unreachable!("it was made a buffer above"),
+        }
+    }
+
+    /// The name that OBJECT ENCODING gives.
+    pub fn encoding(&self) -> &'static str {
+        match self {
+            StringValue::Int(_) => "int",
+            StringValue::Fixed(bytes) if bytes.len() <= EMBSTR_MAX => "embstr",
+            _ => "raw",
+        }
+    }
+
+    /// What it holds outside of itself, in bytes.
+    pub fn heap_size(&self) -> usize {
+        match self {
+            StringValue::Int(_) => 0,
+            StringValue::Fixed(bytes) => bytes.heap_size(),
+            StringValue::Buffer(bytes) => bytes.capacity() + size_of::<Vec<u8>>(),
+        }
+    }
+}
+
+impl Default for StringValue {
+    fn default() -> Self {
+        StringValue::Fixed(ByteStr::new(b""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_comes_back_whatever_the_encoding() {
+        for content in [&b""[..], b"0", b"-17", b"007", b"hello", &[7; 100]] {
+            let mut value = StringValue::new(content);
+            assert_eq!(&*value.bytes(), content);
+            assert_eq!(value.len(), content.len());
+            value.buffer().push(b'x');
+            assert_eq!(value.len(), content.len() + 1);
+        }
+    }
+
+    #[test]
+    fn a_value_is_24_bytes() {
+        assert_eq!(size_of::<StringValue>(), 24);
+        assert_eq!(size_of::<crate::value::Value>(), 24);
+    }
+}
