@@ -1,6 +1,8 @@
 //! The values that a key can hold, one module per data type.
 
+pub mod bits;
 pub mod hash;
+pub mod hyperloglog;
 pub mod limits;
 pub mod list;
 pub mod packed;

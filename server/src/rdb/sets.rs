@@ -19,16 +19,18 @@ pub fn encode_set<T: AsRef<[u8]>>(members: impl Iterator<Item = T>, layout: Layo
         }
         Layout::Packed => {
             let mut packed = Packed::new();
-            members.for_each(|member| packed.push_back(member.as_ref()));
+            for member in members {
+                packed.push_back(member.as_ref());
+            }
             sealed_string(kind::SET_LISTPACK, &packed.to_listpack())
         }
         Layout::Table => {
             let members: Vec<T> = members.collect();
             let mut writer = Writer::new(kind::SET);
             writer.length(members.len());
-            members
-                .iter()
-                .for_each(|member| writer.string(member.as_ref()));
+            for member in &members {
+                writer.string(member.as_ref());
+            }
             seal(writer)
         }
     }

@@ -66,9 +66,9 @@ fn check_string(case: &str, content: &[u8]) {
 fn check_list(case: &str, elements: &[&[u8]]) {
     let limits = Limits::default();
     let mut list = List::new();
-    elements
-        .iter()
-        .for_each(|element| list.push(End::Back, element, limits));
+    for element in elements {
+        list.push(End::Back, element, limits);
+    }
     check(
         case,
         &list_of(elements),
