@@ -14,6 +14,7 @@ pub mod faults;
 pub mod glob;
 pub mod keyspace;
 pub mod monitor;
+pub mod geohash;
 pub mod number;
 pub mod pubsub;
 pub mod random;

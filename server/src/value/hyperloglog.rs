@@ -545,8 +545,8 @@ mod tests {
             let at = random.below(bytes.len() as u64) as usize;
             bytes[at] = random.below(256) as u8;
             if let Ok(mut changed) = HyperLogLog::from_bytes(bytes) {
-                drop(changed.count());
-                drop(changed.add(element(random.below(1000)).as_bytes(), SPARSE_MAX));
+                let _ = changed.count();
+                let _ = changed.add(element(random.below(1000)).as_bytes(), SPARSE_MAX);
                 changed.describe();
             }
         }
