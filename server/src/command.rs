@@ -8,6 +8,9 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use crate::{blocking::Wait, engine::Engine, error::Error, number, reply::Reply, session::Session};
 
+pub mod help;
+pub mod introspection;
+pub mod key_positions;
 pub mod keys;
 pub mod spec;
 pub mod strings;
@@ -15,7 +18,7 @@ pub mod strings;
 pub use spec::{Begin, Categories, Find, Flags, KeySpec};
 
 /// Every family's rows.
-static FAMILIES: &[&[Command]] = &[keys::COMMANDS, strings::COMMANDS];
+static FAMILIES: &[&[Command]] = &[introspection::COMMANDS, keys::COMMANDS, strings::COMMANDS];
 
 /// Runs a command that passed every gate. It writes exactly one reply, or returns why not.
 pub type Handler = fn(&mut Call<'_>) -> Result<(), Stop>;
@@ -79,7 +82,14 @@ impl Command {
 
     /// All categories, those that follow from the flags included.
     pub fn all_categories(&self) -> Categories {
-        self.categories.with(self.flags.implied_categories())
+        // What a read-only script may read is up to its caller: the script itself is no read.
+        let script = self.categories.has(Categories::SCRIPTING);
+        let flags = if script {
+            self.flags.without(Flags::READONLY)
+        } else {
+            self.flags
+        };
+        self.categories.with(flags.implied_categories())
     }
 }
 

@@ -40,7 +40,7 @@ impl Flags {
         (Flags::LOADING, "loading"),
         (Flags::STALE, "stale"),
         (Flags::SKIP_MONITOR, "skip_monitor"),
-        (Flags::SKIP_SLOWLOG, "skip_slowlog"),
+        (Flags::SKIP_SLOWLOG, "skip_commandlog"),
         (Flags::ASKING, "asking"),
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),
@@ -65,6 +65,10 @@ impl Flags {
             at += 1;
         }
         Flags(all)
+    }
+
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
     }
 
     pub const fn has(self, flag: Flags) -> bool {
