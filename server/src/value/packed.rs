@@ -7,7 +7,7 @@
 
 use std::ops::Deref;
 
-use crate::bytestr::ByteStr;
+use crate::{bytestr::ByteStr, number::parse_i64};
 
 /// What the format adds around the elements of a run, in bytes: header and end mark.
 const FRAME: usize = 7;
@@ -374,13 +374,14 @@ impl Packed {
         self.tidy();
     }
 
-    /// Grows by an eighth and to what allocators hand out anyway: doubling would waste half.
+    /// Grows to what allocators hand out anyway, and by an eighth where moving would cost more
+    /// than the spare room: doubling would waste half.
     fn reserve(&mut self, room: usize) {
         let needed = self.bytes.len() + room;
         if needed > self.bytes.capacity() {
-            let wanted = (needed + needed / 8 + 7) / 16 * 16 + 8;
-            self.bytes
-                .reserve_exact(wanted.max(needed) - self.bytes.len());
+            let spare = if needed > 512 { needed / 8 } else { 0 };
+            let wanted = (needed + spare + 7) / 16 * 16 + 8;
+            self.bytes.reserve_exact(wanted - self.bytes.len());
         }
     }
 
@@ -469,7 +470,7 @@ struct Encoded<'a> {
 
 impl Encoded<'_> {
     fn new(element: &[u8]) -> Encoded<'_> {
-        match parse_integer(element) {
+        match parse_i64(element) {
             Some(value) => Encoded::of_number(value),
             None => Encoded::of_string(element),
         }
@@ -535,28 +536,6 @@ impl Encoded<'_> {
             out[body + size - 1 - nth] = (body >> (7 * nth) & 0x7F) as u8 | more;
         }
     }
-}
-
-/// The number that a string is the canonical decimal form of.
-pub fn parse_integer(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    let canonical = match digits {
-        [] => false,
-        [b'0'] => !negative,
-        [first, ..] => (b'1'..=b'9').contains(first) && digits.len() < MAX_DIGITS,
-    };
-    if !canonical {
-        return None;
-    }
-    digits.iter().try_fold(0i64, |value, byte| {
-        let digit = i64::from(byte.wrapping_sub(b'0'));
-        let digit = Some(digit).filter(|digit| *digit <= 9)?;
-        let digit = if negative { -digit } else { digit };
-        value.checked_mul(10)?.checked_add(digit)
-    })
 }
 
 /// The length of head and payload of the element that starts here.

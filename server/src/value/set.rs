@@ -5,9 +5,9 @@
 
 use super::{
     limits::Limits,
-    packed::{self, Item, Packed, parse_integer},
+    packed::{self, Item, Packed},
 };
-use crate::{bytestr::ByteStr, dict::Dict};
+use crate::{bytestr::ByteStr, dict::Dict, number::parse_i64};
 
 /// Distinct byte strings.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Set {
 
     /// An empty set in the encoding that suits so many members, of which this is the first.
     pub fn sized_for(members: usize, first: &[u8], limits: Limits) -> Set {
-        if parse_integer(first).is_some() && members <= limits.set_max_intset_entries {
+        if parse_i64(first).is_some() && members <= limits.set_max_intset_entries {
             Set::new()
         } else if members <= limits.set_max_listpack_entries {
             Set(Repr::Packed(Packed::new()))
@@ -102,7 +102,7 @@ impl Set {
     pub fn contains(&self, member: &[u8]) -> bool {
         match &self.0 {
             Repr::Integers(integers) => {
-                parse_integer(member).is_some_and(|value| integers.search(value).is_ok())
+                parse_i64(member).is_some_and(|value| integers.search(value).is_ok())
             }
             Repr::Packed(packed) => packed.find(member, packed.first(), 1).is_some(),
             Repr::Table(table) => table.contains(member),
@@ -117,7 +117,7 @@ impl Set {
         self.make_room(member, limits);
         match &mut self.0 {
             Repr::Integers(integers) => {
-                if let Some(value) = parse_integer(member) {
+                if let Some(value) = parse_i64(member) {
                     integers.insert(value);
                 }
             }
@@ -131,11 +131,13 @@ impl Set {
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match &mut self.0 {
             Repr::Integers(integers) => {
-                parse_integer(member).is_some_and(|value| integers.remove(value))
+                parse_i64(member).is_some_and(|value| integers.remove(value))
             }
             Repr::Packed(packed) => {
                 let found = packed.find(member, packed.first(), 1);
-                found.into_iter().for_each(|at| packed.remove(at, 1));
+                if let Some(at) = found {
+                    packed.remove(at, 1);
+                }
                 found.is_some()
             }
             Repr::Table(table) => table.remove(member).is_some(),
@@ -174,19 +176,17 @@ impl Set {
     /// Visits members from a cursor on and returns the next cursor, 0 at the end. A member that
     /// is there throughout is visited at least once.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut visit: impl FnMut(Item<'a>)) -> u64 {
-        match &self.0 {
-            Repr::Table(table) => table.scan(cursor, count, |member| visit(Item::Bytes(member))),
-            _ => {
-                self.iter().for_each(visit);
-                0
-            }
+        if let Repr::Table(table) = &self.0 {
+            return table.scan(cursor, count, |member| visit(Item::Bytes(member)));
         }
+        self.iter().for_each(visit);
+        0
     }
 
     /// Changes the form if this new member does not go into the present one.
     fn make_room(&mut self, member: &[u8], limits: Limits) {
         match &self.0 {
-            Repr::Integers(integers) if parse_integer(member).is_some() => {
+            Repr::Integers(integers) if parse_i64(member).is_some() => {
                 if integers.len() >= limits.set_max_intset_entries {
                     self.make_table();
                 }
@@ -395,9 +395,7 @@ mod tests {
                         let place = random.below(set.len() as u64 + 1) as usize;
                         let taken = set.take(place);
                         assert_eq!(taken.is_some(), place < model.len());
-                        taken
-                            .into_iter()
-                            .for_each(|taken| assert!(model.remove(&*taken)));
+                        assert!(taken.is_none_or(|taken| model.remove(&*taken)));
                     }
                 }
                 check(&set, &model);

@@ -8,7 +8,7 @@ use std::{cmp::Ordering, ops::Range};
 use super::{
     limits::Limits,
     list::End,
-    packed::{self, Item, Packed},
+    packed::{Item, Packed},
     rank_tree::{self, RankTree},
 };
 use crate::{
@@ -258,15 +258,15 @@ impl SortedSet {
 
     /// The ranks of the members whose scores lie between two bounds.
     pub fn ranks_by_score(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
-        let start = self.partition(|score, _| min.starts_above(score));
-        let end = self.partition(|score, _| max.ends_at_or_above(score));
+        let start = self.partition_by_score(|score| min.starts_above(score));
+        let end = self.partition_by_score(|score| max.ends_at_or_above(score));
         start..end.max(start)
     }
 
     /// The ranks of the members between two bounds, supposing that all scores are the same.
     pub fn ranks_by_lex(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
-        let start = self.partition(|_, member| min.starts_above(member));
-        let end = self.partition(|_, member| max.ends_at_or_above(member));
+        let start = self.partition_by_name(|member| min.starts_above(member));
+        let end = self.partition_by_name(|member| max.ends_at_or_above(member));
         start..end.max(start)
     }
 
@@ -278,14 +278,12 @@ impl SortedSet {
     /// Up to `count` members from a rank on, upward.
     pub fn range(&self, rank: usize, count: usize) -> Elements<'_> {
         Elements(match &self.0 {
-            Repr::Small(packed) => {
-                let pairs = packed.iter_from(rank.saturating_mul(2));
-                Walk::Packed {
-                    pairs,
-                    left: count,
-                    from: End::Front,
-                }
-            }
+            Repr::Small(packed) => Walk::Packed {
+                packed,
+                next: packed.seek(rank.saturating_mul(2)),
+                left: count,
+                from: End::Front,
+            },
             Repr::Large(table) => Walk::Table {
                 members: &table.members,
                 order: table.order.range(rank, count),
@@ -297,14 +295,12 @@ impl SortedSet {
     pub fn range_down(&self, rank: usize, count: usize) -> Elements<'_> {
         let left = if rank < self.len() { count } else { 0 };
         Elements(match &self.0 {
-            Repr::Small(packed) => {
-                let pairs = packed.iter_to(rank.saturating_add(1).saturating_mul(2));
-                Walk::Packed {
-                    pairs,
-                    left,
-                    from: End::Back,
-                }
-            }
+            Repr::Small(packed) => Walk::Packed {
+                packed,
+                next: packed.seek(rank.saturating_mul(2)),
+                left,
+                from: End::Back,
+            },
             Repr::Large(table) => Walk::Table {
                 members: &table.members,
                 order: table.order.range_down(rank, left),
@@ -345,13 +341,19 @@ impl SortedSet {
         }
     }
 
-    fn partition(&self, before: impl Fn(f64, &[u8]) -> bool) -> usize {
+    fn partition_by_score(&self, before: impl Fn(f64) -> bool) -> usize {
         match &self.0 {
-            Repr::Small(_) => self
-                .iter()
-                .take_while(|(name, score)| before(*score, name))
-                .count(),
-            Repr::Large(table) => table.partition(before),
+            Repr::Small(_) => self.iter().take_while(|(_, score)| before(*score)).count(),
+            Repr::Large(table) => table.order.partition(|score, _| before(score)),
+        }
+    }
+
+    fn partition_by_name(&self, before: impl Fn(&[u8]) -> bool) -> usize {
+        match &self.0 {
+            Repr::Small(_) => self.iter().take_while(|(name, _)| before(name)).count(),
+            Repr::Large(table) => table
+                .order
+                .partition(|_, id| before(&table.members.at(id as usize).name)),
         }
     }
 
@@ -398,15 +400,16 @@ impl Table {
         self.order.insert(rank, score, position as u32);
     }
 
-    /// How many entries of the order come before the member at a position.
+    /// How many entries of the order come before the member at a position. Names are looked at
+    /// only where scores tie: each look is a cache miss.
     fn rank(&self, position: usize) -> usize {
         let Member { name, score } = self.members.at(position);
-        self.partition(|other, other_name| compare((other, other_name), (*score, name)).is_lt())
-    }
-
-    fn partition(&self, before: impl Fn(f64, &[u8]) -> bool) -> usize {
         self.order
-            .partition(|score, id| before(score, &self.members.at(id as usize).name))
+            .partition(|other, id| match other.partial_cmp(score) {
+                Some(Ordering::Less) => true,
+                Some(Ordering::Greater) => false,
+                _ => self.members.at(id as usize).name < *name,
+            })
     }
 
     fn remove_rank(&mut self, rank: usize) -> Member {
@@ -500,8 +503,10 @@ fn parse_score(text: &[u8]) -> f64 {
 pub struct Elements<'a>(Walk<'a>);
 
 enum Walk<'a> {
+    /// The next pair begins at `next`.
     Packed {
-        pairs: packed::Iter<'a>,
+        packed: &'a Packed,
+        next: Option<usize>,
         left: usize,
         from: End,
     },
@@ -516,16 +521,20 @@ impl<'a> Iterator for Elements<'a> {
 
     fn next(&mut self) -> Option<(Item<'a>, f64)> {
         match &mut self.0 {
-            Walk::Packed { pairs, left, from } => {
+            Walk::Packed {
+                packed,
+                next,
+                left,
+                from,
+            } => {
                 *left = left.checked_sub(1)?;
-                let (name, score) = match from {
-                    End::Front => (pairs.next()?, pairs.next()?),
-                    End::Back => {
-                        let score = pairs.next_back()?;
-                        (pairs.next_back()?, score)
-                    }
+                let at = (*next)?;
+                let score_at = packed.next(at)?;
+                *next = match from {
+                    End::Front => packed.next(score_at),
+                    End::Back => packed.prev(at).and_then(|score_at| packed.prev(score_at)),
                 };
-                Some((name, parse_score(&score)))
+                Some((packed.item(at), read_score(packed, score_at)))
             }
             Walk::Table { members, order } => {
                 let (score, id) = order.next()?;
