@@ -8,6 +8,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use crate::{blocking::Wait, engine::Engine, error::Error, number, reply::Reply, session::Session};
 
+pub mod connection;
 pub mod help;
 pub mod introspection;
 pub mod key_positions;
@@ -18,7 +19,12 @@ pub mod strings;
 pub use spec::{Begin, Categories, Find, Flags, KeySpec};
 
 /// Every family's rows.
-static FAMILIES: &[&[Command]] = &[introspection::COMMANDS, keys::COMMANDS, strings::COMMANDS];
+static FAMILIES: &[&[Command]] = &[
+    connection::COMMANDS,
+    introspection::COMMANDS,
+    keys::COMMANDS,
+    strings::COMMANDS,
+];
 
 /// Runs a command that passed every gate. It writes exactly one reply, or returns why not.
 pub type Handler = fn(&mut Call<'_>) -> Result<(), Stop>;

@@ -270,18 +270,20 @@ impl Engine {
 
     /// Decides by the row alone whether a request may run now, then runs it.
     fn gated(&mut self, session: &mut Session, args: &[&[u8]], out: &mut Vec<u8>) -> Flow {
+        const NO_AUTH: Error = Error::text("NOAUTH Authentication required.");
         let command = match command::lookup(args) {
             Ok(command) => command,
+            // Who has not logged in learns nothing about what there is.
+            Err(_) if !session.authenticated => return self.refuse(session, &NO_AUTH, out),
             Err(error) => return self.refuse(session, &error, out),
         };
+        if !session.authenticated && !command.flags.has(Flags::NO_AUTH) {
+            return self.refuse(session, &NO_AUTH, out);
+        }
         if !command.accepts(args.len()) || !command.subcommands.is_empty() && args.len() < 2 {
             return self.refuse(session, &command::wrong_arity(command), out);
         }
         session.last_command = Some(command);
-        if !session.authenticated && !command.flags.has(Flags::NO_AUTH) {
-            const NO_AUTH: Error = Error::text("NOAUTH Authentication required.");
-            return self.refuse(session, &NO_AUTH, out);
-        }
         if let Some(error) = refused_while_subscribed(session, command) {
             return self.refuse(session, &error, out);
         }

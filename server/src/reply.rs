@@ -18,6 +18,8 @@ pub enum Protocol {
 pub trait Reply {
     /// What the asker speaks: replies that differ by more than their encoding ask this.
     fn protocol(&self) -> Protocol;
+    /// Changes what the asker speaks, from this reply on (HELLO); nothing to a script.
+    fn set_protocol(&mut self, _protocol: Protocol) {}
     fn simple(&mut self, text: &str);
     fn error(&mut self, error: &Error);
     fn integer(&mut self, value: i64);

@@ -329,6 +329,10 @@ impl Reply for Encoder<'_> {
         self.protocol
     }
 
+    fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
     fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }

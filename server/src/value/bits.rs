@@ -114,7 +114,11 @@ impl Span {
             return None;
         }
         let (start, end) = (start as usize, end as usize);
-        let (first, last) = if by_bit { (start, end) } else { (start * 8, end * 8 + 7) };
+        let (first, last) = if by_bit {
+            (start, end)
+        } else {
+            (start * 8, end * 8 + 7)
+        };
         Some(Span { first, last })
     }
 

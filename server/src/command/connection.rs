@@ -1,0 +1,445 @@
+//! What a client says about its connection: who it is, which protocol, which database.
+
+use super::*;
+use crate::{
+    command::spec::{Categories, Flags},
+    reply::Protocol,
+    session::{ReplyMode, Session},
+};
+
+/// The connection commands.
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "auth",
+        arity: -2,
+        flags: Flags::of([
+            Flags::NOSCRIPT,
+            Flags::LOADING,
+            Flags::STALE,
+            Flags::FAST,
+            Flags::NO_AUTH,
+            Flags::ALLOW_BUSY,
+        ]),
+        categories: Categories::CONNECTION,
+        group: "connection",
+        summary: "Logs the connection in.",
+        complexity: "O(N) where N is the number of passwords of the user",
+        args: "[username:string] password:string",
+        handler: auth,
+        ..Command::BASE
+    },
+    Command {
+        name: "client",
+        arity: -2,
+        group: "connection",
+        since: "2.4.0",
+        summary: "Holds the commands about client connections.",
+        complexity: "that of the subcommand",
+        subcommands: &[
+            Command {
+                name: "client|getname",
+                arity: 2,
+                flags: Flags::of([
+                    Flags::NOSCRIPT,
+                    Flags::LOADING,
+                    Flags::STALE,
+                    Flags::ALLOW_BUSY,
+                ]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "2.6.9",
+                summary: "Returns the name of the connection.",
+                handler: client_getname,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|id",
+                arity: 2,
+                flags: Flags::of([
+                    Flags::NOSCRIPT,
+                    Flags::LOADING,
+                    Flags::STALE,
+                    Flags::ALLOW_BUSY,
+                ]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "5.0.0",
+                summary: "Returns the id of the connection.",
+                handler: client_id,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|setinfo",
+                arity: 4,
+                flags: Flags::of([
+                    Flags::NOSCRIPT,
+                    Flags::LOADING,
+                    Flags::STALE,
+                    Flags::ALLOW_BUSY,
+                ]),
+                categories: Categories::CONNECTION,
+                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                group: "connection",
+                since: "7.2.0",
+                summary: "Records the name or version of the client library.",
+                args: "attr<LIB-NAME@libname:string|LIB-VER@libver:string>",
+                handler: client_setinfo,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|setname",
+                arity: 3,
+                flags: Flags::of([
+                    Flags::NOSCRIPT,
+                    Flags::LOADING,
+                    Flags::STALE,
+                    Flags::ALLOW_BUSY,
+                ]),
+                categories: Categories::CONNECTION,
+                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                group: "connection",
+                since: "2.6.9",
+                summary: "Names the connection.",
+                args: "connection-name:string",
+                handler: client_setname,
+                ..Command::BASE
+            },
+        ],
+        ..Command::BASE
+    },
+    Command {
+        name: "echo",
+        arity: 2,
+        flags: Flags::of([Flags::LOADING, Flags::STALE, Flags::FAST]),
+        categories: Categories::CONNECTION,
+        group: "connection",
+        summary: "Returns its argument.",
+        args: "message:string",
+        handler: echo,
+        ..Command::BASE
+    },
+    Command {
+        name: "hello",
+        arity: -1,
+        flags: Flags::of([
+            Flags::NOSCRIPT,
+            Flags::LOADING,
+            Flags::STALE,
+            Flags::FAST,
+            Flags::NO_AUTH,
+            Flags::ALLOW_BUSY,
+        ]),
+        categories: Categories::CONNECTION,
+        group: "connection",
+        since: "6.0.0",
+        summary: "Chooses the protocol version, logs in and names the connection if asked.",
+        args: "[arguments(protover:integer [AUTH@auth(username:string password:string)] \
+            [SETNAME@clientname:string])]",
+        handler: hello,
+        ..Command::BASE
+    },
+    Command {
+        name: "ping",
+        arity: -1,
+        flags: Flags::FAST,
+        categories: Categories::CONNECTION,
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        group: "connection",
+        summary: "Answers, so that a client sees that the server lives.",
+        args: "[message:string]",
+        handler: ping,
+        ..Command::BASE
+    },
+    Command {
+        name: "quit",
+        arity: -1,
+        flags: Flags::of([
+            Flags::NOSCRIPT,
+            Flags::LOADING,
+            Flags::STALE,
+            Flags::FAST,
+            Flags::NO_AUTH,
+            Flags::ALLOW_BUSY,
+        ]),
+        categories: Categories::CONNECTION,
+        group: "connection",
+        summary: "Closes the connection.",
+        handler: quit,
+        ..Command::BASE
+    },
+    Command {
+        name: "reset",
+        arity: 1,
+        flags: Flags::of([
+            Flags::NOSCRIPT,
+            Flags::LOADING,
+            Flags::STALE,
+            Flags::FAST,
+            Flags::NO_AUTH,
+            Flags::ALLOW_BUSY,
+        ]),
+        categories: Categories::CONNECTION,
+        group: "connection",
+        since: "6.2.0",
+        summary: "Puts the connection back to its first state.",
+        handler: reset,
+        ..Command::BASE
+    },
+    Command {
+        name: "select",
+        arity: 2,
+        flags: Flags::of([Flags::LOADING, Flags::STALE, Flags::FAST, Flags::ALLOW_BUSY]),
+        categories: Categories::CONNECTION,
+        group: "connection",
+        summary: "Chooses the database that the connection works on.",
+        args: "index:integer",
+        handler: select,
+        ..Command::BASE
+    },
+];
+
+/// What HELLO and INFO say for clients that choose their ways by the version of Redis.
+pub const REDIS_VERSION: &str = "7.2.4";
+
+const WRONG_PASSWORD: Error =
+    Error::text("WRONGPASS invalid username-password pair or user is disabled.");
+
+fn auth(call: &mut Call<'_>) -> Result<(), Stop> {
+    const NO_PASSWORD: Error = Error::text(
+        "ERR AUTH <password> called without any password configured for the default user. \
+        Are you sure your configuration is correct?",
+    );
+    match *call.args {
+        [_, password] if call.engine.config.requires_auth() => {
+            log_in(call.engine, call.session, b"default", password)?;
+        }
+        [_, _] => return Err(NO_PASSWORD.into()),
+        [_, user, password] => log_in(call.engine, call.session, user, password)?,
+        _ => return Err(Error::SYNTAX.into()),
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Makes the session act for a user, if the password is right.
+fn log_in(
+    engine: &mut Engine,
+    session: &mut Session,
+    user: &[u8],
+    password: &[u8],
+) -> Result<(), Error> {
+    let known = engine.config.get("requirepass").as_bytes();
+    let right = known.is_empty() || same_secret(known, password);
+    if user != b"default" || !right {
+        return Err(WRONG_PASSWORD);
+    }
+    session.authenticated = true;
+    Ok(())
+}
+
+/// Compares in a time that does not tell how much of the guess is right.
+fn same_secret(known: &[u8], guess: &[u8]) -> bool {
+    let differing = known.iter().zip(guess).fold(0, |all, (a, b)| all | (a ^ b));
+    known.len() == guess.len() && differing == 0
+}
+
+fn client_getname(call: &mut Call<'_>) -> Result<(), Stop> {
+    if call.session.name.is_empty() {
+        call.reply.null();
+    } else {
+        call.reply.bulk(&call.session.name);
+    }
+    Ok(())
+}
+
+fn client_id(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.reply.integer(call.session.id.number as i64);
+    Ok(())
+}
+
+fn client_setinfo(call: &mut Call<'_>) -> Result<(), Stop> {
+    let (attribute, value) = (call.arg(2), call.arg(3));
+    let (name, place) = if is_word(attribute, "LIB-NAME") {
+        ("lib-name", &mut call.session.lib_name)
+    } else if is_word(attribute, "LIB-VER") {
+        ("lib-ver", &mut call.session.lib_ver)
+    } else {
+        let unknown = [b"ERR Unrecognized option '", attribute, b"'"].concat();
+        return Err(Error::owned(unknown).into());
+    };
+    if !is_plain(value) {
+        return Err(Error::owned(format!(
+            "ERR {name} cannot contain spaces, newlines or special characters."
+        ))
+        .into());
+    }
+    *place = value.to_vec();
+    call.reply.ok();
+    Ok(())
+}
+
+fn client_setname(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.session.name = checked_name(call.arg(2))?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// A name as CLIENT LIST can show it between spaces.
+fn checked_name(name: &[u8]) -> Result<Vec<u8>, Error> {
+    if is_plain(name) {
+        return Ok(name.to_vec());
+    }
+    Err(Error::text(
+        "ERR Client names cannot contain spaces, newlines or special characters.",
+    ))
+}
+
+fn is_plain(text: &[u8]) -> bool {
+    text.iter().all(u8::is_ascii_graphic)
+}
+
+fn echo(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.reply.bulk(call.arg(1));
+    Ok(())
+}
+
+fn hello(call: &mut Call<'_>) -> Result<(), Stop> {
+    let asked = parse_hello(call)?;
+    if let Some((user, password)) = asked.login {
+        log_in(call.engine, call.session, user, password)?;
+    }
+    if !call.session.authenticated {
+        return Err(Error::text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+            HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+            select the RESP protocol version at the same time",
+        )
+        .into());
+    }
+    if let Some(name) = asked.name {
+        call.session.name = name;
+    }
+    if let Some(protocol) = asked.protocol {
+        call.session.protocol = protocol;
+        call.reply.set_protocol(protocol);
+    }
+    write_hello(call);
+    Ok(())
+}
+
+/// What HELLO asks for.
+struct Hello<'a> {
+    protocol: Option<Protocol>,
+    login: Option<(&'a [u8], &'a [u8])>,
+    name: Option<Vec<u8>>,
+}
+
+fn parse_hello<'a>(call: &Call<'a>) -> Result<Hello<'a>, Error> {
+    let mut options = call.options(1);
+    let mut asked = Hello {
+        protocol: None,
+        login: None,
+        name: None,
+    };
+    let Some(version) = options.next() else {
+        return Ok(asked);
+    };
+    asked.protocol = Some(match number::parse_i64(version) {
+        Some(2) => Protocol::Resp2,
+        Some(3) => Protocol::Resp3,
+        Some(_) => return Err(Error::text("NOPROTO unsupported protocol version")),
+        None => {
+            let text = "ERR Protocol version is not an integer or out of range";
+            return Err(Error::text(text));
+        }
+    });
+    while let Some(option) = options.next() {
+        if is_word(option, "AUTH") && options.len() >= 2 {
+            asked.login = Some((options.value()?, options.value()?));
+        } else if is_word(option, "SETNAME") && !options.is_empty() {
+            asked.name = Some(checked_name(options.value()?)?);
+        } else {
+            let text = [b"ERR Syntax error in HELLO option '", option, b"'"].concat();
+            return Err(Error::owned(text));
+        }
+    }
+    Ok(asked)
+}
+
+fn write_hello(call: &mut Call<'_>) {
+    let version = match call.session.protocol {
+        Protocol::Resp2 => 2,
+        Protocol::Resp3 => 3,
+    };
+    let reply = &mut *call.reply;
+    reply.map(7);
+    for (name, value) in [("server", "khoa"), ("version", REDIS_VERSION)] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.integer(version);
+    reply.bulk(b"id");
+    reply.integer(call.session.id.number as i64);
+    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+fn ping(call: &mut Call<'_>) -> Result<(), Stop> {
+    if call.args.len() > 2 {
+        return Err(call.wrong_arity().into());
+    }
+    // A RESP2 subscriber can tell replies from messages only by their shape.
+    if call.session.protocol == Protocol::Resp2 && call.session.subscriptions() > 0 {
+        call.reply.array(2);
+        call.reply.bulk(b"pong");
+        call.reply.bulk(call.arg(1));
+    } else if call.args.len() == 2 {
+        call.reply.bulk(call.arg(1));
+    } else {
+        call.reply.simple("PONG");
+    }
+    Ok(())
+}
+
+fn quit(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.session.closing = true;
+    call.reply.ok();
+    Ok(())
+}
+
+fn reset(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.engine.reset_session(call.session);
+    let authenticated = !call.engine.config.requires_auth();
+    let session = &mut *call.session;
+    session.db = 0;
+    session.name.clear();
+    session.user = "default".into();
+    session.authenticated = authenticated;
+    session.protocol = Protocol::Resp2;
+    session.reply_mode = ReplyMode::On;
+    session.no_evict = false;
+    session.no_touch = false;
+    call.reply.set_protocol(Protocol::Resp2);
+    call.reply.simple("RESET");
+    Ok(())
+}
+
+fn select(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.session.db = database(call, 1)?;
+    call.engine.keys.select(call.session.db);
+    call.reply.ok();
+    Ok(())
+}
+
+/// The database that an argument names.
+fn database(call: &Call<'_>, index: usize) -> Result<usize, Error> {
+    usize::try_from(call.int(index)?)
+        .ok()
+        .filter(|&db| db < call.engine.keys.databases())
+        .ok_or(Error::text("ERR DB index is out of range"))
+}
