@@ -1,7 +1,7 @@
 //! Plays transcripts on a server by address, and shows or accepts the differences.
 //!
 //! `transcripts --server 127.0.0.1:6379 [--accept] [path ...]`: without paths all transcripts of
-//! this crate. `--accept` writes what the server said into the files. Files that were recorded
+//! this crate; without `--server` on an embedded one. `--accept` writes what the server said into the files. Files that were recorded
 //! from another kind of server are left out; the server's own INFO says which kind it is.
 
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 use khoa_tests::transcript::document::{self, Item, Kind};
-use khoa_tests::transcript::run::{Real, play};
+use khoa_tests::transcript::run::{Embedded, Real, play};
 use khoa_tests::transcript::wire::{Body, Client};
 
 fn main() -> ExitCode {
@@ -28,14 +28,14 @@ fn main() -> ExitCode {
 }
 
 struct Arguments {
-    server: SocketAddr,
+    server: Option<SocketAddr>,
     accept: bool,
     paths: Vec<PathBuf>,
 }
 
 fn run() -> Result<usize, String> {
     let arguments = arguments()?;
-    let kind = server_kind(arguments.server)?;
+    let kind = arguments.server.map_or(Ok("khoa"), server_kind)?;
     let (mut played, mut failed) = (0, 0);
     for path in &arguments.paths {
         for file in khoa_tests::transcript::files(path).map_err(|error| error.to_string())? {
@@ -58,7 +58,7 @@ fn run() -> Result<usize, String> {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut server = None;
+    let mut server: Option<SocketAddr> = None;
     let mut accept = false;
     let mut paths = Vec::new();
     let mut words = env::args().skip(1);
@@ -67,7 +67,8 @@ fn arguments() -> Result<Arguments, String> {
             "--accept" => accept = true,
             "--server" => {
                 let addr = words.next().ok_or("--server needs an address")?;
-                server = Some(addr.parse().map_err(|error| format!("{addr}: {error}"))?);
+                let parsed = addr.parse().map_err(|error| format!("{addr}: {error}"));
+                server = Some(parsed?);
             }
             _ => paths.push(PathBuf::from(word)),
         }
@@ -75,8 +76,11 @@ fn arguments() -> Result<Arguments, String> {
     if paths.is_empty() {
         paths.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts"));
     }
+    if accept && server.is_none() {
+        return Err("--accept needs the --server to record from".to_owned());
+    }
     Ok(Arguments {
-        server: server.ok_or("--server ADDRESS is missing")?,
+        server,
         accept,
         paths,
     })
@@ -105,7 +109,10 @@ fn play_file(file: &Path, arguments: &Arguments, kind: &str) -> Result<Option<bo
     if kind != "khoa" && !is_for(&items, kind) {
         return Ok(None);
     }
-    let outcome = play(&items, &mut Real(arguments.server), arguments.accept)?;
+    let outcome = match arguments.server {
+        Some(addr) => play(&items, &mut Real(addr), arguments.accept)?,
+        None => play(&items, &mut Embedded::start()?, false)?,
+    };
     if arguments.accept && outcome.rewritten != source {
         fs::write(file, &outcome.rewritten).map_err(|error| error.to_string())?;
         println!(

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use khoa_server::server::Server;
+
 use super::document::{Expectation, Item, Kind};
 use super::pattern::{self, Order};
 use super::text::{Captures, unquote, words};
@@ -36,6 +38,27 @@ impl Target for Real {
 
     fn advance(&mut self, time: Duration) {
         sleep(time);
+    }
+}
+
+/// A server inside this process, whose clock stands still unless a file moves it.
+pub struct Embedded(Server);
+
+impl Embedded {
+    /// Starts one for playing a transcript.
+    pub fn start() -> Result<Self, String> {
+        let builder = Server::builder().frozen();
+        builder.start().map(Self).map_err(|error| error.to_string())
+    }
+}
+
+impl Target for Embedded {
+    fn addr(&self) -> SocketAddr {
+        self.0.addr()
+    }
+
+    fn advance(&mut self, time: Duration) {
+        self.0.advance(time);
     }
 }
 
