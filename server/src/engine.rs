@@ -289,11 +289,10 @@ impl Engine {
         }
         if session.transaction.is_some() {
             if command.flags.has(Flags::NO_MULTI) {
-                let error = match command.name {
-                    "watch" => Error::text("ERR WATCH inside MULTI is not allowed"),
-                    "multi" => Error::text("ERR MULTI calls can not be nested"),
-                    _ => Error::text("ERR Command not allowed inside a transaction"),
-                };
+                let error = Error::owned(format!(
+                    "ERR Command '{}' not allowed inside a transaction",
+                    command.name
+                ));
                 return self.refuse(session, &error, out);
             }
             if !matches!(command.name, "exec" | "discard" | "quit" | "reset") {

@@ -33,6 +33,10 @@ pub trait Reply {
     fn map(&mut self, pairs: usize);
     /// A set; an array in RESP2.
     fn set(&mut self, len: usize);
+    /// A message that answers nothing by itself; an array in RESP2.
+    fn push(&mut self, len: usize) {
+        self.array(len);
+    }
     /// A double; a bulk string of its shortest form in RESP2.
     fn double(&mut self, value: f64);
     /// A boolean; `1` or `0` in RESP2.
@@ -45,7 +49,7 @@ pub trait Reply {
     fn mark(&self) -> usize;
     /// Forgets all that was written since the mark.
     fn rewind(&mut self, mark: usize);
-    /// The reply is complete bytes already encoded elsewhere in this sink's own protocol.
+    /// The plain success.
     fn ok(&mut self) {
         self.simple("OK");
     }

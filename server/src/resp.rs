@@ -296,12 +296,6 @@ impl<'a> Encoder<'a> {
         Encoder { out, protocol }
     }
 
-    /// Opens a message that answers nothing: a push, or an array in RESP2.
-    pub fn push(&mut self, len: usize) {
-        let kind = if self.resp3() { b'>' } else { b'*' };
-        self.header(kind, len as i64);
-    }
-
     fn resp3(&self) -> bool {
         self.protocol == Protocol::Resp3
     }
@@ -375,6 +369,11 @@ impl Reply for Encoder<'_> {
 
     fn set(&mut self, len: usize) {
         let kind = if self.resp3() { b'~' } else { b'*' };
+        self.header(kind, len as i64);
+    }
+
+    fn push(&mut self, len: usize) {
+        let kind = if self.resp3() { b'>' } else { b'*' };
         self.header(kind, len as i64);
     }
 
