@@ -8,6 +8,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use crate::{blocking::Wait, engine::Engine, error::Error, number, reply::Reply, session::Session};
 
+pub mod bitmaps;
 pub mod connection;
 pub mod help;
 pub mod introspection;
@@ -22,6 +23,7 @@ pub use spec::{Begin, Categories, Find, Flags, KeySpec};
 
 /// Every family's rows.
 static FAMILIES: &[&[Command]] = &[
+    bitmaps::COMMANDS,
     connection::COMMANDS,
     introspection::COMMANDS,
     keys::COMMANDS,
