@@ -14,12 +14,15 @@ mod string;
 
 pub use string::StringValue;
 
-use self::list::List;
+use self::{hash::Hash, list::List, set::Set, sorted_set::SortedSet};
 
 /// A value of any type, 24 bytes in size; what is larger lies behind a box.
 pub enum Value {
     String(StringValue),
     List(Box<List>),
+    Set(Box<Set>),
+    SortedSet(Box<SortedSet>),
+    Hash(Box<Hash>),
 }
 
 /// A data type that a key can hold.
@@ -41,15 +44,33 @@ impl Value {
         match self {
             Value::String(_) => "string",
             Value::List(_) => "list",
+            Value::Set(_) => "set",
+            Value::SortedSet(_) => "zset",
+            Value::Hash(_) => "hash",
+        }
+    }
+
+    /// The name that OBJECT ENCODING gives.
+    pub fn encoding(&self) -> &'static str {
+        match self {
+            Value::String(string) => string.encoding(),
+            Value::List(list) => list.encoding(),
+            Value::Set(set) => set.encoding(),
+            Value::SortedSet(set) => set.encoding(),
+            Value::Hash(hash) => hash.encoding(),
         }
     }
 
     /// Does freeing it take so long that it should not be done under the engine's lock?
     pub fn is_costly_to_free(&self) -> bool {
-        match self {
-            Value::String(_) => false,
-            Value::List(list) => list.len() > COSTLY_LEN,
-        }
+        let elements = match self {
+            Value::String(_) => 0,
+            Value::List(list) => list.len(),
+            Value::Set(set) => set.len(),
+            Value::SortedSet(set) => set.len(),
+            Value::Hash(hash) => hash.len(),
+        };
+        elements > COSTLY_LEN
     }
 }
 
@@ -81,26 +102,33 @@ impl Kind for StringValue {
     }
 }
 
-impl Kind for List {
-    fn of(value: &Value) -> Option<&List> {
-        match value {
-            Value::List(list) => Some(list),
-            _ => None,
+/// A collection: boxed within [`Value`], and gone once it is empty.
+macro_rules! collection {
+    ($($type:ident),*) => {$(
+        impl Kind for $type {
+            fn of(value: &Value) -> Option<&$type> {
+                match value {
+                    Value::$type(collection) => Some(collection),
+                    _ => None,
+                }
+            }
+
+            fn of_mut(value: &mut Value) -> Option<&mut $type> {
+                match value {
+                    Value::$type(collection) => Some(collection),
+                    _ => None,
+                }
+            }
+
+            fn into_value(self) -> Value {
+                Value::$type(Box::new(self))
+            }
+
+            fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
         }
-    }
-
-    fn of_mut(value: &mut Value) -> Option<&mut List> {
-        match value {
-            Value::List(list) => Some(list),
-            _ => None,
-        }
-    }
-
-    fn into_value(self) -> Value {
-        Value::List(Box::new(self))
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
+    )*};
 }
+
+collection!(List, Set, SortedSet, Hash);
