@@ -337,6 +337,24 @@ impl Keyspace {
         }
     }
 
+    /// The value of a key of the type asked for, for those who hold several at once. It changes
+    /// nothing, so look-ups that drop and count come first.
+    pub fn view<T: Kind>(&self, key: &[u8]) -> Option<&T> {
+        let entry = self.dbs[self.selected].dict.get(key)?;
+        if entry.deadline <= self.now.millis() {
+            return None;
+        }
+        T::of(&entry.value)
+    }
+
+    /// Refuses a key of another type than the one asked for, without counting as a use.
+    pub fn check<T: Kind>(&mut self, key: &[u8]) -> Result<(), Error> {
+        match self.peek(key) {
+            Some(entry) if T::of(&entry.value).is_none() => Err(Error::WRONG_TYPE),
+            _ => Ok(()),
+        }
+    }
+
     /// A key as it is, without counting as a use.
     pub fn peek(&mut self, key: &[u8]) -> Option<&Entry> {
         let at = self.find(key)?;

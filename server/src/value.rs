@@ -61,6 +61,14 @@ impl Value {
         }
     }
 
+    /// The earliest moment at which a part of the value ends by itself, in milliseconds.
+    pub fn next_part_deadline(&self) -> Option<u64> {
+        match self {
+            Value::Hash(hash) => hash.next_deadline(),
+            _ => None,
+        }
+    }
+
     /// Does freeing it take so long that it should not be done under the engine's lock?
     pub fn is_costly_to_free(&self) -> bool {
         let elements = match self {
