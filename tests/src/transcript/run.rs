@@ -156,7 +156,10 @@ impl Settings {
         if reply == ok {
             Ok(())
         } else {
-            Err(format!("@config {name}: {reply:?}"))
+            Err(format!(
+                "@config {name}: {}",
+                pattern::write(&reply).concat()
+            ))
         }
     }
 
@@ -298,7 +301,10 @@ impl<'a> Player<'a> {
     fn switch_protocol(&mut self, version: u8) -> Result<(), String> {
         let reply = self.client()?.call(&["HELLO", &version.to_string()])?;
         if reply.tag == b'-' {
-            Err(format!("HELLO {version}: {reply:?}"))
+            Err(format!(
+                "HELLO {version}: {}",
+                pattern::write(&reply).concat()
+            ))
         } else {
             Ok(())
         }
