@@ -15,6 +15,7 @@ pub mod introspection;
 pub mod key_positions;
 pub mod keys;
 pub mod pubsub;
+pub mod serialization;
 pub mod spec;
 pub mod strings;
 pub mod transactions;
@@ -28,6 +29,7 @@ static FAMILIES: &[&[Command]] = &[
     introspection::COMMANDS,
     keys::COMMANDS,
     pubsub::COMMANDS,
+    serialization::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];

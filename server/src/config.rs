@@ -88,6 +88,11 @@ pub static SETTINGS: &[Setting] = &[
             max: i64::MAX,
         },
     ),
+    setting(
+        "rdb-version-check",
+        "strict",
+        Kind::Choice(&["strict", "relaxed"]),
+    ),
     setting("requirepass", "", Kind::Text),
     setting("set-max-intset-entries", "512", SIZE),
     setting("set-max-listpack-entries", "128", SIZE),
