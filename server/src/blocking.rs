@@ -157,7 +157,12 @@ pub fn parse_timeout(arg: &[u8], now: Time) -> Result<Option<Time>, Error> {
     const NOT_A_FLOAT: Error = Error::text("ERR timeout is not a float or out of range");
     const NEGATIVE: Error = Error::text("ERR timeout is negative");
     const TOO_FAR: Error = Error::text("ERR timeout is out of range");
-    let seconds = crate::number::parse_f64(arg).ok_or(NOT_A_FLOAT)?;
+    let seconds = match crate::number::parse_f64(arg) {
+        Some(seconds) => seconds,
+        // The references read a wider format: what it holds is a number, only too large.
+        None if crate::extended::Extended::parse(arg).is_some() => f64::INFINITY,
+        None => return Err(NOT_A_FLOAT),
+    };
     if seconds < 0.0 {
         return Err(NEGATIVE);
     }

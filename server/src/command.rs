@@ -14,6 +14,7 @@ pub mod help;
 pub mod introspection;
 pub mod key_positions;
 pub mod keys;
+pub mod lists;
 pub mod pubsub;
 pub mod serialization;
 pub mod spec;
@@ -28,6 +29,7 @@ static FAMILIES: &[&[Command]] = &[
     connection::COMMANDS,
     introspection::COMMANDS,
     keys::COMMANDS,
+    lists::COMMANDS,
     pubsub::COMMANDS,
     serialization::COMMANDS,
     strings::COMMANDS,

@@ -22,6 +22,7 @@ pub trait Keyed {
 }
 
 /// A dictionary. Positions are indices that stay valid until the next removal.
+#[derive(Clone)]
 pub struct Dict<E> {
     index: HashTable<u32>,
     entries: Vec<E>,

@@ -17,6 +17,7 @@ pub use string::StringValue;
 use self::{hash::Hash, list::List, set::Set, sorted_set::SortedSet};
 
 /// A value of any type, 24 bytes in size; what is larger lies behind a box.
+#[derive(Clone)]
 pub enum Value {
     String(StringValue),
     List(Box<List>),
@@ -66,6 +67,14 @@ impl Value {
         match self {
             Value::Hash(hash) => hash.next_deadline(),
             _ => None,
+        }
+    }
+
+    /// The name that OBJECT ENCODING gives.
+    pub fn encoding(&self) -> &'static str {
+        match self {
+            Value::String(string) => string.encoding(),
+            Value::List(list) => list.encoding(),
         }
     }
 
