@@ -83,13 +83,6 @@ impl Command {
         self.name.split_once('|').map_or(self.name, |(_, own)| own)
     }
 
-    /// The arguments as a person reads them.
-    pub fn usage(&self) -> String {
-        spec::parse_args(self.args)
-            .map(|args| spec::usage(&args))
-            .unwrap_or_default()
-    }
-
     pub fn accepts(&self, args: usize) -> bool {
         let arity = self.arity.unsigned_abs() as usize;
         if self.arity < 0 {
@@ -172,41 +165,6 @@ impl<'a> Call<'a> {
     pub fn wrong_arity(&self) -> Error {
         wrong_arity(self.command)
     }
-}
-
-/// Answers `PARENT HELP` from the rows of the parent's subcommands.
-pub fn help(call: &mut Call<'_>) -> Result<(), Stop> {
-    let parent = call
-        .command
-        .name
-        .split('|')
-        .next()
-        .and_then(|name| by_name(name.as_bytes()));
-    let Some(parent) = parent else {
-        return Err(Error::SYNTAX.into());
-    };
-    let name = parent.name.to_uppercase();
-    let mut lines = vec![format!(
-        "{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
-    )];
-    for row in parent
-        .subcommands
-        .iter()
-        .filter(|row| row.own_name() != "help")
-    {
-        lines.push(
-            format!("{} {}", row.own_name().to_uppercase(), row.usage())
-                .trim()
-                .to_owned(),
-        );
-        lines.push(format!("    {}", row.summary));
-    }
-    lines.extend(["HELP".to_owned(), "    Print this help.".to_owned()]);
-    call.reply.array(lines.len());
-    for line in lines {
-        call.reply.simple(&line);
-    }
-    Ok(())
 }
 
 pub fn wrong_arity(command: &Command) -> Error {

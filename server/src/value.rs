@@ -70,14 +70,6 @@ impl Value {
         }
     }
 
-    /// The name that OBJECT ENCODING gives.
-    pub fn encoding(&self) -> &'static str {
-        match self {
-            Value::String(string) => string.encoding(),
-            Value::List(list) => list.encoding(),
-        }
-    }
-
     /// Does freeing it take so long that it should not be done under the engine's lock?
     pub fn is_costly_to_free(&self) -> bool {
         let elements = match self {

@@ -4,8 +4,7 @@ use super::*;
 use crate::{
     command::spec::{Categories, Flags, KeySpec},
     glob,
-    keyspace::{Entry, Event, Ttl},
-    value::Value,
+    keyspace::{Entry, Event},
 };
 
 pub const COMMANDS: &[Command] = &[
@@ -524,10 +523,6 @@ fn object_freq(call: &mut Call<'_>) -> Result<(), Stop> {
     }
     call.reply.null();
     Ok(())
-}
-
-fn object_help(call: &mut Call<'_>) -> Result<(), Stop> {
-    help(call)
 }
 
 fn object_idletime(call: &mut Call<'_>) -> Result<(), Stop> {

@@ -5,7 +5,7 @@ use crate::{
     blocking::{OnTimeout, parse_timeout},
     bytestr::ByteStr,
     clock::Time,
-    command::spec::{Begin, Categories, Find, Flags, KeySpec},
+    command::spec::{Categories, Flags, KeySpec},
     keyspace::Event,
     value::list::{End, List, Search},
 };

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     bytestr::ByteStr,
-    command::spec::{Categories, Flags, KeySpec},
+    command::spec::{Flags, KeySpec},
     glob,
     pubsub::Channels,
 };
@@ -60,7 +60,7 @@ pub const COMMANDS: &[Command] = &[
                 group: "pubsub",
                 since: "6.2.0",
                 summary: "Lists the subcommands with a line about each.",
-                handler: pubsub_help,
+                handler: help::help,
                 ..Command::BASE
             },
             Command {
@@ -252,10 +252,6 @@ fn publish(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn pubsub_channels(call: &mut Call<'_>) -> Result<(), Stop> {
     list(call, Kind::Channel)
-}
-
-fn pubsub_help(call: &mut Call<'_>) -> Result<(), Stop> {
-    help(call)
 }
 
 fn pubsub_numpat(call: &mut Call<'_>) -> Result<(), Stop> {

@@ -365,38 +365,6 @@ pub fn parse_args(text: &str) -> Result<Vec<Arg>, String> {
     }
 }
 
-/// The arguments in one line, as a person reads them: `key [NX | XX] [count ...]`.
-pub fn usage(args: &[Arg]) -> String {
-    let words: Vec<String> = args.iter().map(usage_of).collect();
-    words.join(" ")
-}
-
-fn usage_of(arg: &Arg) -> String {
-    let children: Vec<String> = arg.children.iter().map(usage_of).collect();
-    let value = match arg.kind.as_str() {
-        "pure-token" => String::new(),
-        "oneof" => format!("<{}>", children.join(" | ")),
-        "block" => children.join(" "),
-        _ => arg.name.clone(),
-    };
-    let token = arg.token.as_deref().unwrap_or_default();
-    let mut text = format!("{token} {value}").trim().to_owned();
-    if arg.multiple {
-        text = if arg.multiple_token {
-            format!("{text} [{text} ...]")
-        } else {
-            format!("{text} [{value} ...]")
-        };
-    }
-    if arg.optional {
-        let bare = text
-            .strip_prefix('<')
-            .and_then(|text| text.strip_suffix('>'));
-        return format!("[{}]", bare.unwrap_or(&text));
-    }
-    text
-}
-
 struct Parser<'a> {
     rest: &'a str,
 }

@@ -15,21 +15,23 @@ use crate::{
 };
 
 /// Fields with their values, some perhaps with a deadline.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Hash(Repr);
 
+#[derive(Clone)]
 enum Repr {
     /// Field and value in turns.
     Small(Packed),
     Large(Box<Table>),
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Table {
     fields: Dict<Field>,
     deadlines: Option<Box<Deadlines>>,
 }
 
+#[derive(Clone)]
 struct Field {
     name: ByteStr,
     value: ByteStr,
@@ -42,7 +44,7 @@ impl Keyed for Field {
 }
 
 /// When fields end, in milliseconds of the server's timeline, by field and in order.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Deadlines {
     by_field: HashMap<ByteStr, u64>,
     in_order: BTreeSet<(u64, ByteStr)>,

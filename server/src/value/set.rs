@@ -10,9 +10,10 @@ use super::{
 use crate::{bytestr::ByteStr, dict::Dict, number::parse_i64};
 
 /// Distinct byte strings.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Set(Repr);
 
+#[derive(Clone)]
 enum Repr {
     Integers(Integers),
     Packed(Packed),
@@ -20,6 +21,7 @@ enum Repr {
 }
 
 /// Integers in ascending order, all of the narrowest width that the widest one needs.
+#[derive(Clone)]
 enum Integers {
     Narrow(Vec<i16>),
     Medium(Vec<i32>),

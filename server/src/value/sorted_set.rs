@@ -17,22 +17,24 @@ use crate::{
 };
 
 /// Members ordered by score and, at equal scores, by bytes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct SortedSet(Repr);
 
+#[derive(Clone)]
 enum Repr {
     /// Member and score in turns.
     Small(Packed),
     Large(Box<Table>),
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Table {
     members: Dict<Member>,
     /// The positions in `members`, in order.
     order: RankTree,
 }
 
+#[derive(Clone)]
 struct Member {
     name: ByteStr,
     score: f64,
