@@ -103,6 +103,13 @@ impl Guard {
         })
     }
 
+    /// Ends the guard without a request, when another one has ended the hold already.
+    pub(crate) fn leave(mut self) {
+        self.stop_renewing();
+        self.lease.released();
+        self.done = true;
+    }
+
     fn stop_renewing(&mut self) {
         if let Some(watchdog) = self.watchdog.take() {
             watchdog.abort();

@@ -10,7 +10,10 @@ use crate::clock::Clock;
 use crate::error::{Error, Loss};
 use crate::guard::Guard;
 use crate::lease::Lease;
-use crate::resource::SharedResource;
+use crate::manager::Manager;
+use crate::name::Name;
+use crate::resource::{Scripted, SharedResource};
+use crate::scripts;
 use crate::ttl::Ttl;
 use crate::wait::Wait;
 use crate::wakeup::Hub;
@@ -204,9 +207,26 @@ impl Lock {
         }
     }
 
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// What sets of locks are sorted by.
+    pub(crate) fn order(&self) -> Vec<u8> {
+        self.resource
+            .as_ref()
+            .map(|r| r.name().key().to_vec())
+            .unwrap_or_default()
+    }
+
     fn plan(&self) -> Result<Plan, Error> {
+        self.plan_for(self.resource.clone()?)
+    }
+
+    /// This lock's options over another resource.
+    pub(crate) fn plan_for(&self, resource: SharedResource) -> Result<Plan, Error> {
         Ok(Plan {
-            resource: self.resource.clone()?,
+            resource,
             hub: self.hub.clone(),
             clock: self.clock.clone(),
             ttl: Ttl::new(self.ttl)?,
@@ -214,6 +234,25 @@ impl Lock {
             wait: self.wait.clone(),
             renew_up_to: self.renew.then_some(self.max_hold),
         })
+    }
+}
+
+impl Manager {
+    /// A lock of this name, with default options. Nothing is sent yet.
+    ///
+    /// Names may be any bytes; a lock's helper keys always share its slot in a cluster.
+    pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
+        self.hold(self.name(name).map(|name| self.plain(name)))
+    }
+
+    pub(crate) fn plain(&self, name: Name) -> Scripted {
+        let (key, queue) = (name.key().to_vec(), name.helper("queue"));
+        Scripted {
+            acquire_keys: vec![key.clone(), name.helper("fence"), queue.clone()],
+            extend_keys: vec![key.clone()],
+            release_keys: vec![key, queue],
+            ..self.scripted(name, &scripts::LOCK)
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The cheap, cloneable handle over a server, from which everything else is made.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::aio::ConnectionLike;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::lock::Lock;
 use crate::name::Name;
 use crate::resource::Scripted;
-use crate::scripts;
+use crate::scripts::ScriptSet;
 use crate::wakeup::Hub;
 
 /// Makes locks and all the other primitives over one server.
@@ -80,30 +80,8 @@ impl Manager {
         ManagerBuilder::default()
     }
 
-    /// A lock of this name, with default options. Nothing is sent yet.
-    pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
-        let resource = self.name(name).map(|name| self.lock_resource(name));
-        self.lease_of(resource)
-    }
-
-    fn lock_resource(&self, name: Name) -> Scripted {
-        Scripted {
-            node: self.inner.node.clone(),
-            scripts: &scripts::LOCK,
-            keys: vec![
-                name.key().to_vec(),
-                name.helper("fence"),
-                name.helper("queue"),
-            ],
-            extend_keys: &[0],
-            release_keys: &[0, 2],
-            extra: Vec::new(),
-            fence_kept: self.inner.settings.fence_kept,
-            name,
-        }
-    }
-
-    pub(crate) fn lease_of(&self, resource: Result<Scripted, Error>) -> Lock {
+    /// A lock over a resource that is driven by scripts on this manager's server.
+    pub(crate) fn hold(&self, resource: Result<Scripted, Error>) -> Lock {
         let resource = resource.map(|resource| Arc::new(resource) as _);
         let Inner { hub, settings, .. } = &*self.inner;
         Lock::new(
@@ -114,8 +92,33 @@ impl Manager {
         )
     }
 
+    /// A resource without keys and arguments yet.
+    pub(crate) fn scripted(&self, name: Name, scripts: &'static ScriptSet) -> Scripted {
+        Scripted {
+            node: self.inner.node.clone(),
+            name,
+            scripts,
+            acquire_keys: Vec::new(),
+            extend_keys: Vec::new(),
+            release_keys: Vec::new(),
+            acquire_extra: Vec::new(),
+            extend_extra: Vec::new(),
+            release_extra: Vec::new(),
+            fence_kept: self.inner.settings.fence_kept,
+            more: Mutex::default(),
+        }
+    }
+
     pub(crate) fn node(&self) -> &Node {
         &self.inner.node
+    }
+
+    pub(crate) fn hub(&self) -> Option<&Arc<Hub>> {
+        self.inner.hub.as_ref()
+    }
+
+    pub(crate) fn label(&self) -> &str {
+        &self.inner.settings.label
     }
 
     pub(crate) fn prefix(&self) -> &str {
@@ -187,6 +190,12 @@ impl ManagerBuilder {
     /// clock was set back in the meantime. Default: a day.
     pub fn fence_kept(mut self, kept: Duration) -> Self {
         self.settings.fence_kept = kept.max(Duration::from_secs(1));
+        self
+    }
+
+    /// Which of several servers this is, counted from zero; errors name it. Default: 0.
+    pub fn index(mut self, index: usize) -> Self {
+        self.settings.index = index;
         self
     }
 

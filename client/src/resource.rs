@@ -1,7 +1,7 @@
 //! What every held thing has in common: it is asked for, lengthened and given up, by token.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::Value;
@@ -99,24 +99,19 @@ pub(crate) struct Scripted {
     pub(crate) node: Node,
     pub(crate) name: Name,
     pub(crate) scripts: &'static ScriptSet,
-    /// All the keys, in the order of the acquire script.
-    pub(crate) keys: Vec<Vec<u8>>,
-    /// The keys of the extend and release scripts, as positions in `keys`.
-    pub(crate) extend_keys: &'static [usize],
-    pub(crate) release_keys: &'static [usize],
-    /// Further arguments of all three scripts.
-    pub(crate) extra: Vec<Vec<u8>>,
+    pub(crate) acquire_keys: Vec<Vec<u8>>,
+    pub(crate) extend_keys: Vec<Vec<u8>>,
+    pub(crate) release_keys: Vec<Vec<u8>>,
+    /// Arguments after those that all kinds have.
+    pub(crate) acquire_extra: Vec<Vec<u8>>,
+    pub(crate) extend_extra: Vec<Vec<u8>>,
+    pub(crate) release_extra: Vec<Vec<u8>>,
     pub(crate) fence_kept: Duration,
+    /// What the last grant brought besides its number.
+    pub(crate) more: Mutex<Vec<Value>>,
 }
 
 impl Scripted {
-    fn pick(&self, positions: &[usize]) -> Vec<Vec<u8>> {
-        positions
-            .iter()
-            .filter_map(|at| self.keys.get(*at).cloned())
-            .collect()
-    }
-
     async fn ask(&self, bid: &Bid<'_>) -> Result<Attempt, Error> {
         let ttl = bid.ttl.millis().to_string();
         let (fence_kept, turn, queue) = (
@@ -133,29 +128,46 @@ impl Scripted {
             turn.as_bytes(),
             queue.as_bytes(),
         ];
-        args.extend(self.extra.iter().map(Vec::as_slice));
+        args.extend(self.acquire_extra.iter().map(Vec::as_slice));
         // The lease is measured from before the request: its answer may have been on the way long.
         let sent = self.node.clock().now();
         let reply = self
             .node
-            .run(&self.scripts.acquire, &self.keys, &args, bid.deadline)
+            .run(
+                &self.scripts.acquire,
+                &self.acquire_keys,
+                &args,
+                bid.deadline,
+            )
             .await?;
         self.read_attempt(reply, sent + bid.ttl.provable())
     }
 
     fn read_attempt(&self, reply: Value, valid_until: Instant) -> Result<Attempt, Error> {
-        let reply: Vec<i64> = self.node.read(reply)?;
-        match reply[..] {
-            [1, fence] => Ok(Attempt::Granted(Grant {
-                fence: fence.unsigned_abs(),
-                valid_until,
-            })),
-            [_, left, place] => Ok(Attempt::Busy {
-                holder_left: u64::try_from(left).ok().map(Duration::from_millis),
-                place: u32::try_from(place).unwrap_or(u32::MAX),
-            }),
-            _ => Err(self.unexpected()),
+        let mut reply: Vec<Value> = self.node.read(reply)?;
+        if reply.len() < 2 {
+            return Err(self.unexpected());
         }
+        let more = reply.split_off(2);
+        let (granted, number): (bool, i64) = self.node.read(Value::Array(reply))?;
+        if granted {
+            *self.more() = more;
+            let fence = number.unsigned_abs();
+            return Ok(Attempt::Granted(Grant { fence, valid_until }));
+        }
+        let place: Vec<u32> = self.node.read(Value::Array(more))?;
+        Ok(Attempt::Busy {
+            holder_left: u64::try_from(number).ok().map(Duration::from_millis),
+            place: place.first().copied().unwrap_or(0),
+        })
+    }
+
+    pub(crate) fn take_more(&self) -> Vec<Value> {
+        std::mem::take(&mut *self.more())
+    }
+
+    fn more(&self) -> std::sync::MutexGuard<'_, Vec<Value>> {
+        self.more.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unexpected(&self) -> Error {
@@ -182,12 +194,12 @@ impl Resource for Scripted {
         Box::pin(async move {
             let millis = ttl.millis().to_string();
             let mut args = vec![token.as_str().as_bytes(), millis.as_bytes()];
-            args.extend(self.extra.iter().map(Vec::as_slice));
-            let keys = self.pick(self.extend_keys);
+            args.extend(self.extend_extra.iter().map(Vec::as_slice));
+            let keys = &self.extend_keys;
             let sent = self.node.clock().now();
             let reply = self
                 .node
-                .run(&self.scripts.extend, &keys, &args, Some(deadline))
+                .run(&self.scripts.extend, keys, &args, Some(deadline))
                 .await?;
             Ok(match Standing::from_reply(self.node.read(reply)?) {
                 Standing::Held => Extended::Until(sent + ttl.provable()),
@@ -209,11 +221,11 @@ impl Resource for Scripted {
                 channel.as_bytes(),
                 turn.as_bytes(),
             ];
-            args.extend(self.extra.iter().map(Vec::as_slice));
-            let keys = self.pick(self.release_keys);
+            args.extend(self.release_extra.iter().map(Vec::as_slice));
+            let keys = &self.release_keys;
             let reply = self
                 .node
-                .run(&self.scripts.release, &keys, &args, Some(deadline))
+                .run(&self.scripts.release, keys, &args, Some(deadline))
                 .await?;
             Ok(Standing::from_reply(self.node.read(reply)?))
         })

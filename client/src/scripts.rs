@@ -42,20 +42,120 @@ pub(crate) struct ScriptSet {
 const NEXT_WAITER: &str = include_str!("scripts/next_waiter.lua");
 const NEXT_FENCE: &str = include_str!("scripts/next_fence.lua");
 const ENQUEUE: &str = include_str!("scripts/enqueue.lua");
+const PERMITS: &str = include_str!("scripts/permits.lua");
+const SEMAPHORE_ADMIT: &str = include_str!("scripts/semaphore_admit.lua");
+const RW_ADMIT: &str = include_str!("scripts/rw_admit.lua");
+
+/// A script made of the given parts and files, in order.
+macro_rules! script {
+    ($($part:expr),+) => {
+        Script::new(&[$($part),+])
+    };
+}
 
 pub(crate) static LOCK: LazyLock<ScriptSet> = LazyLock::new(|| ScriptSet {
-    acquire: Script::new(&[
+    acquire: script!(
         NEXT_WAITER,
         NEXT_FENCE,
         ENQUEUE,
-        include_str!("scripts/lock_acquire.lua"),
-    ]),
-    extend: Script::new(&[include_str!("scripts/lock_extend.lua")]),
-    release: Script::new(&[NEXT_WAITER, include_str!("scripts/lock_release.lua")]),
+        include_str!("scripts/lock_acquire.lua")
+    ),
+    extend: script!(include_str!("scripts/lock_extend.lua")),
+    release: script!(NEXT_WAITER, include_str!("scripts/lock_release.lua")),
+});
+
+pub(crate) static MULTI: LazyLock<ScriptSet> = LazyLock::new(|| ScriptSet {
+    acquire: script!(
+        NEXT_WAITER,
+        NEXT_FENCE,
+        ENQUEUE,
+        include_str!("scripts/multi_acquire.lua")
+    ),
+    extend: script!(include_str!("scripts/multi_extend.lua")),
+    release: script!(NEXT_WAITER, include_str!("scripts/multi_release.lua")),
+});
+
+pub(crate) static SEMAPHORE: LazyLock<ScriptSet> = LazyLock::new(|| ScriptSet {
+    acquire: script!(
+        NEXT_WAITER,
+        NEXT_FENCE,
+        ENQUEUE,
+        PERMITS,
+        SEMAPHORE_ADMIT,
+        include_str!("scripts/semaphore_acquire.lua")
+    ),
+    extend: script!(PERMITS, include_str!("scripts/semaphore_extend.lua")),
+    release: script!(
+        NEXT_WAITER,
+        PERMITS,
+        SEMAPHORE_ADMIT,
+        include_str!("scripts/semaphore_release.lua")
+    ),
+});
+
+pub(crate) static READ_WRITE: LazyLock<ScriptSet> = LazyLock::new(|| ScriptSet {
+    acquire: script!(
+        NEXT_FENCE,
+        ENQUEUE,
+        PERMITS,
+        RW_ADMIT,
+        include_str!("scripts/rw_acquire.lua")
+    ),
+    extend: script!(PERMITS, RW_ADMIT, include_str!("scripts/rw_extend.lua")),
+    release: script!(PERMITS, RW_ADMIT, include_str!("scripts/rw_release.lua")),
 });
 
 pub(crate) static INSPECT: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[include_str!("scripts/inspect.lua")]));
+    LazyLock::new(|| script!(include_str!("scripts/inspect.lua")));
 
 pub(crate) static FORCE_RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[NEXT_WAITER, include_str!("scripts/force_release.lua")]));
+    LazyLock::new(|| script!(NEXT_WAITER, include_str!("scripts/force_release.lua")));
+
+pub(crate) static SEMAPHORE_COUNT: LazyLock<Script> =
+    LazyLock::new(|| script!(PERMITS, include_str!("scripts/semaphore_count.lua")));
+
+pub(crate) static PERIODIC: LazyLock<Script> =
+    LazyLock::new(|| script!(include_str!("scripts/periodic_claim.lua")));
+
+pub(crate) static LATCH: LazyLock<Script> =
+    LazyLock::new(|| script!(ENQUEUE, include_str!("scripts/latch.lua")));
+
+pub(crate) static FIXED_WINDOW: LazyLock<Script> =
+    LazyLock::new(|| script!(include_str!("scripts/fixed_window.lua")));
+
+pub(crate) static SLIDING_WINDOW: LazyLock<Script> =
+    LazyLock::new(|| script!(PERMITS, include_str!("scripts/sliding_window.lua")));
+
+const QUEUE_JOBS: &str = include_str!("scripts/queue_jobs.lua");
+
+/// A script over a queue, made of what they all use and the given file.
+macro_rules! queue_script {
+    ($file:literal) => {
+        script!(
+            NEXT_WAITER,
+            NEXT_FENCE,
+            ENQUEUE,
+            PERMITS,
+            QUEUE_JOBS,
+            include_str!($file)
+        )
+    };
+}
+
+pub(crate) static QUEUE: LazyLock<ScriptSet> = LazyLock::new(|| ScriptSet {
+    acquire: queue_script!("scripts/queue_take.lua"),
+    extend: queue_script!("scripts/queue_extend.lua"),
+    release: queue_script!("scripts/queue_return.lua"),
+});
+
+pub(crate) static QUEUE_PUSH: LazyLock<Script> =
+    LazyLock::new(|| queue_script!("scripts/queue_push.lua"));
+
+pub(crate) static QUEUE_DONE: LazyLock<Script> =
+    LazyLock::new(|| queue_script!("scripts/queue_done.lua"));
+
+pub(crate) static QUEUE_STATUS: LazyLock<Script> =
+    LazyLock::new(|| queue_script!("scripts/queue_status.lua"));
+
+pub(crate) static RAISE_FENCE: LazyLock<Script> =
+    LazyLock::new(|| script!(include_str!("scripts/raise_fence.lua")));

@@ -31,8 +31,8 @@ use crate::wait::Wait;
 /// ```
 #[derive(Debug)]
 #[must_use = "a transaction does nothing before it is run"]
-pub struct Transaction<'a> {
-    manager: &'a Manager,
+pub struct Transaction {
+    manager: Manager,
     watch: redis::Cmd,
     wait: Wait,
     limit: Duration,
@@ -50,12 +50,12 @@ pub struct Committed<T> {
 
 impl Manager {
     /// A transaction that watches these keys, which are used as they are, without prefix.
-    pub fn transaction<K: ToRedisArgs>(&self, keys: &[K]) -> Transaction<'_> {
+    pub fn transaction<K: ToRedisArgs>(&self, keys: &[K]) -> Transaction {
         let mut watch = redis::cmd("WATCH");
         watch.arg(keys);
         let wait = Wait::exponential(Duration::from_millis(1), Duration::from_millis(100));
         Transaction {
-            manager: self,
+            manager: self.clone(),
             watch,
             wait,
             limit: Duration::from_secs(10),
@@ -63,7 +63,7 @@ impl Manager {
     }
 }
 
-impl Transaction<'_> {
+impl Transaction {
     /// How to wait between conflicts, and how many attempts to make at most. Default:
     /// exponential with full jitter from 1 ms to 100 ms, without a limit but that of time.
     pub fn wait(mut self, wait: Wait) -> Self {

@@ -21,6 +21,8 @@ impl Ttl {
         Ok(Self(millis_rounded_up(length)))
     }
 
+    pub(crate) const SHORTEST: Self = Self(1);
+
     pub(crate) fn millis(self) -> u64 {
         self.0
     }
