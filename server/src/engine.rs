@@ -280,7 +280,7 @@ impl Engine {
         if !session.authenticated && !command.flags.has(Flags::NO_AUTH) {
             return self.refuse(session, &NO_AUTH, out);
         }
-        if !command.accepts(args.len()) || !command.subcommands.is_empty() && args.len() < 2 {
+        if !command.accepts(args.len()) {
             return self.refuse(session, &command::wrong_arity(command), out);
         }
         session.last_command = Some(command);
