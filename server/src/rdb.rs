@@ -15,6 +15,7 @@ mod lzf;
 mod reader;
 mod sets;
 mod sorted_sets;
+mod streams;
 mod writer;
 mod ziplist;
 
@@ -23,12 +24,13 @@ use std::fmt;
 use reader::Reader;
 use writer::Writer;
 
-use crate::value::packed::Packed;
+use crate::value::{packed::Packed, stream::Stream};
 
 pub use hashes::encode_hash;
 pub use lists::encode_list;
 pub use sets::encode_set;
 pub use sorted_sets::encode_sorted_set;
+pub use streams::encode_stream;
 
 /// The version that our payloads carry: that of the primary reference.
 pub const VERSION: u16 = 80;
@@ -92,6 +94,8 @@ pub enum Dumped {
     SortedSet(Vec<(Vec<u8>, f64)>),
     /// The fields, in no order.
     Hash(Vec<HashField>),
+    /// The stream itself: its nodes are kept as they are.
+    Stream(Box<Stream>),
 }
 
 /// How a collection is encoded in memory, as OBJECT ENCODING tells: payloads follow it.
@@ -119,10 +123,13 @@ mod kind {
     pub const SORTED_SET_ZIPLIST: u8 = 12;
     pub const HASH_ZIPLIST: u8 = 13;
     pub const LIST_QUICKLIST: u8 = 14;
+    pub const STREAM: u8 = 15;
     pub const HASH_LISTPACK: u8 = 16;
     pub const SORTED_SET_LISTPACK: u8 = 17;
     pub const LIST_QUICKLIST_2: u8 = 18;
+    pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
+    pub const STREAM_3: u8 = 21;
     /// Fields with deadlines, as Valkey writes them.
     pub const HASH_2: u8 = 22;
     /// Fields with deadlines, as Redis writes them.
@@ -156,6 +163,9 @@ pub fn decode(payload: &[u8], check: VersionCheck) -> Result<Dumped, BadFormat> 
         kind::HASH_LISTPACK => hashes::decode_listpack(&mut reader),
         kind::REDIS_HASH_EXPIRING => hashes::decode_redis_expiring(&mut reader),
         kind::REDIS_HASH_EXPIRING_LISTPACK => hashes::decode_redis_expiring_listpack(&mut reader),
+        kind::STREAM => streams::decode(&mut reader, streams::Form::First),
+        kind::STREAM_2 => streams::decode(&mut reader, streams::Form::WithCounters),
+        kind::STREAM_3 => streams::decode(&mut reader, streams::Form::WithActivity),
         _ => Err(BadFormat::Data),
     }
 }

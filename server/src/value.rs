@@ -10,11 +10,12 @@ pub mod random;
 pub mod rank_tree;
 pub mod set;
 pub mod sorted_set;
+pub mod stream;
 mod string;
 
 pub use string::StringValue;
 
-use self::{hash::Hash, list::List, set::Set, sorted_set::SortedSet};
+use self::{hash::Hash, list::List, set::Set, sorted_set::SortedSet, stream::Stream};
 
 /// A value of any type, 24 bytes in size; what is larger lies behind a box.
 #[derive(Clone)]
@@ -24,6 +25,7 @@ pub enum Value {
     Set(Box<Set>),
     SortedSet(Box<SortedSet>),
     Hash(Box<Hash>),
+    Stream(Box<Stream>),
 }
 
 /// A data type that a key can hold.
@@ -48,6 +50,7 @@ impl Value {
             Value::Set(_) => "set",
             Value::SortedSet(_) => "zset",
             Value::Hash(_) => "hash",
+            Value::Stream(_) => "stream",
         }
     }
 
@@ -59,6 +62,7 @@ impl Value {
             Value::Set(set) => set.encoding(),
             Value::SortedSet(set) => set.encoding(),
             Value::Hash(hash) => hash.encoding(),
+            Value::Stream(_) => "stream",
         }
     }
 
@@ -78,6 +82,7 @@ impl Value {
             Value::Set(set) => set.len(),
             Value::SortedSet(set) => set.len(),
             Value::Hash(hash) => hash.len(),
+            Value::Stream(stream) => stream.node_count(),
         };
         elements > COSTLY_LEN
     }
@@ -106,6 +111,31 @@ impl Kind for StringValue {
     }
 
     /// A string may be empty and is still a value.
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+impl Kind for Stream {
+    fn of(value: &Value) -> Option<&Stream> {
+        match value {
+            Value::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    fn of_mut(value: &mut Value) -> Option<&mut Stream> {
+        match value {
+            Value::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    fn into_value(self) -> Value {
+        Value::Stream(Box::new(self))
+    }
+
+    /// A stream without entries still has its history and its groups.
     fn is_empty(&self) -> bool {
         false
     }

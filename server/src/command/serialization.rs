@@ -148,7 +148,7 @@ impl RestoreOptions {
                 let deadline = ttl.checked_add(now_ms);
                 Some(
                     deadline
-                        .filter(|&deadline| deadline <= i64::MAX as u64)
+                        .filter(|&deadline| i64::try_from(deadline).is_ok())
                         .unwrap_or(0),
                 )
             }
@@ -187,6 +187,7 @@ fn encode(value: &Value, limits: Limits) -> Vec<u8> {
             });
             rdb::encode_hash(fields, layout(hash.encoding()))
         }
+        Value::Stream(stream) => rdb::encode_stream(stream),
     }
 }
 
@@ -224,6 +225,7 @@ fn decode(dumped: Dumped, limits: Limits, now_ms: u64) -> Option<Value> {
             set.into_value()
         }
         Dumped::Hash(fields) => decode_hash(fields, limits, now_ms)?,
+        Dumped::Stream(stream) => Value::Stream(stream),
     })
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::value::{
     limits::Limits,
     list::{End, List},
+    stream::{Stream, StreamId},
 };
 
 /// A line is a case, the reference that wrote it (Valkey 9.1.2, Redis 8.2.3 or Redis 7.0.15) and
@@ -237,6 +238,89 @@ fn hashes_are_written_as_the_reference_writes_them() {
     check_hash("hash-expiring-packed", &packed, Layout::Packed);
     let table = [("f", "v", first), ("g", "1", None), ("h", &long, second)];
     check_hash("hash-expiring-table", &table, Layout::Table);
+}
+
+fn streams(case: &str) -> impl Iterator<Item = (Recording, Box<Stream>)> {
+    recordings()
+        .filter(move |recording| recording.case == case)
+        .map(
+            |recording| match decode(&recording.payload, VersionCheck::Relaxed) {
+                Ok(Dumped::Stream(stream)) => (recording, stream),
+                other => panic!("{} of {}: {other:?}", recording.case, recording.reference),
+            },
+        )
+}
+
+#[test]
+fn streams_are_written_as_the_reference_writes_them() {
+    for case in ["stream-plain", "stream-groups"] {
+        let mut found = 0;
+        for (recording, stream) in streams(case) {
+            if recording.reference == "valkey" {
+                assert_eq!(encode_stream(&stream), recording.payload, "{case}");
+            }
+            let again = decode(&encode_stream(&stream), VersionCheck::Strict);
+            assert_eq!(again, Ok(Dumped::Stream(stream)));
+            found += 1;
+        }
+        assert_eq!(found, 3, "{case}");
+    }
+}
+
+#[test]
+fn streams_of_every_reference_hold_the_same_entries_and_groups() {
+    let id = |ms, seq| StreamId { ms, seq };
+    let far = id(u64::MAX - 1, 7);
+    for (recording, stream) in streams("stream-groups") {
+        let reference = recording.reference;
+        let ids: Vec<StreamId> = stream.iter().map(|entry| entry.id()).collect();
+        assert_eq!(ids, [id(1, 1), id(2, 2), far], "{reference}");
+        let pairs = stream
+            .range(id(2, 2), id(2, 2))
+            .flat_map(|entry| entry.pairs());
+        let pairs: Vec<_> = pairs
+            .map(|(field, value)| [field.to_vec(), value.to_vec()])
+            .collect();
+        assert_eq!(
+            pairs,
+            [
+                [b"b".to_vec(), b"2".to_vec()],
+                [b"c".to_vec(), b"hello".to_vec()]
+            ]
+        );
+        let history = stream.history();
+        assert_eq!(
+            (history.last_id, history.max_deleted_id),
+            (far, id(2, 1)),
+            "{reference}"
+        );
+        assert_eq!((history.entries_added, stream.len()), (4, 3), "{reference}");
+        let group = stream.group(b"g").expect("a group");
+        assert_eq!(
+            (group.last_id, group.entries_read),
+            (id(2, 2), None),
+            "{reference}"
+        );
+        let claimed = &group.pending()[&id(1, 1)];
+        assert_eq!(
+            (claimed.delivered_ms, claimed.deliveries),
+            (1_700_000_000_000, 5)
+        );
+        assert_eq!(
+            group.consumers()[b"c".as_slice()].pending().len(),
+            2,
+            "{reference}"
+        );
+        assert!(
+            group.consumers()[b"d".as_slice()].pending().is_empty(),
+            "{reference}"
+        );
+        assert_eq!(
+            stream.group(b"h").expect("a group").entries_read,
+            Some(3),
+            "{reference}"
+        );
+    }
 }
 
 #[test]
