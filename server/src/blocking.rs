@@ -27,6 +27,7 @@ pub enum OnTimeout {
     Null,
     NullArray,
     Integer(i64),
+    Pair(i64, i64),
 }
 
 impl OnTimeout {
@@ -35,6 +36,11 @@ impl OnTimeout {
             OnTimeout::Null => reply.null(),
             OnTimeout::NullArray => reply.null_array(),
             OnTimeout::Integer(value) => reply.integer(value),
+            OnTimeout::Pair(one, other) => {
+                reply.array(2);
+                reply.integer(one);
+                reply.integer(other);
+            }
         }
     }
 }
@@ -68,6 +74,11 @@ impl Waiters {
     /// How many clients wait.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// How many wait with a deadline.
+    pub fn timed(&self) -> usize {
+        self.deadlines.len()
     }
 
     /// How many keys are waited for.

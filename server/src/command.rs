@@ -17,6 +17,7 @@ pub mod keys;
 pub mod lists;
 pub mod pubsub;
 pub mod serialization;
+pub mod server;
 pub mod spec;
 pub mod strings;
 pub mod transactions;
@@ -32,6 +33,7 @@ static FAMILIES: &[&[Command]] = &[
     lists::COMMANDS,
     pubsub::COMMANDS,
     serialization::COMMANDS,
+    server::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];

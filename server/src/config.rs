@@ -1,18 +1,34 @@
 //! One table of settings: flags, the configuration file, CONFIG and the builder read it.
+//!
+//! What a setting is named, what it starts as and what it may be is one row. The text of a value
+//! is kept as CONFIG GET shows it; what hot paths read is kept as typed values beside it.
 
-use crate::{keyspace::Class, value::limits::Limits};
+use std::{borrow::Cow, fmt::Write};
+
+use crate::{clock::Time, keyspace::Class, number, value::limits::Limits};
 
 /// A setting: its name, its default as text, and what a value must be.
 pub struct Setting {
     pub name: &'static str,
+    /// An older name of it, or an empty text.
+    pub alias: &'static str,
     pub default: &'static str,
     pub kind: Kind,
-    /// May it only be set at the start?
-    pub fixed: bool,
+    pub access: Access,
+}
+
+/// Who may change a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Free,
+    /// Set at the start only.
+    Fixed,
+    /// At run time only with `enable-protected-configs`.
+    Protected,
 }
 
 /// What a value may be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Kind {
     Text,
     Bool,
@@ -20,206 +36,627 @@ pub enum Kind {
         min: i64,
         max: i64,
     },
+    /// Permissions, in octal digits.
+    Octal,
     /// Bytes, with a unit such as `64mb`.
     Memory {
         min: i64,
         max: i64,
     },
+    /// As `Memory`, or a share such as `5%`.
+    MemoryOrPercent,
     Choice(&'static [&'static str]),
+    /// Only the default: the text says why there is nothing to choose.
+    Only(&'static str),
+    /// Made by a function of the present value and the one asked for.
+    Special(fn(&str, &str) -> Result<String, String>),
 }
 
-const fn setting(name: &'static str, default: &'static str, kind: Kind) -> Setting {
-    Setting {
-        name,
-        default,
-        kind,
-        fixed: false,
+impl Setting {
+    const fn new(name: &'static str, default: &'static str, kind: Kind) -> Setting {
+        Setting {
+            name,
+            alias: "",
+            default,
+            kind,
+            access: Access::Free,
+        }
+    }
+
+    const fn alias(mut self, alias: &'static str) -> Setting {
+        self.alias = alias;
+        self
+    }
+
+    const fn fixed(mut self) -> Setting {
+        self.access = Access::Fixed;
+        self
+    }
+
+    const fn protected(mut self) -> Setting {
+        self.access = Access::Protected;
+        self
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+            || !self.alias.is_empty() && self.alias.eq_ignore_ascii_case(name)
     }
 }
 
-const fn fixed(name: &'static str, default: &'static str, kind: Kind) -> Setting {
-    Setting {
-        name,
-        default,
-        kind,
-        fixed: true,
-    }
+const fn int(min: i64, max: i64) -> Kind {
+    Kind::Int { min, max }
 }
 
-const SIZE: Kind = Kind::Int {
-    min: 0,
-    max: i64::MAX,
-};
+const fn memory(min: i64) -> Kind {
+    Kind::Memory { min, max: i64::MAX }
+}
 
-/// All settings, in alphabetical order.
+const SIZE: Kind = int(0, i64::MAX);
+const NATURAL: Kind = int(0, i32::MAX as i64);
+const POSITIVE: Kind = int(1, i32::MAX as i64);
+const PORT: Kind = int(0, 65535);
+const NO_DISK: Kind = Kind::Only("nothing is written to disk");
+const NO_TLS: Kind = Kind::Only("TLS is not served");
+const NO_REPLICATION: Kind = Kind::Only("replication is not served");
+const ON_SIGNAL: Kind = Kind::Choice(&[
+    "default", "save", "nosave", "now", "force", "safe", "failover",
+]);
+const POLICIES: Kind = Kind::Choice(&[
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "noeviction",
+]);
+
+/// All settings, in alphabetical order. Those that no part of the server reads concern disks,
+/// replicas and memory managers that it does not have.
 pub static SETTINGS: &[Setting] = &[
-    fixed(
-        "databases",
-        "16",
-        Kind::Int {
-            min: 1,
-            max: i32::MAX as i64,
-        },
+    Setting::new(
+        "acl-pubsub-default",
+        "resetchannels",
+        Kind::Choice(&["allchannels", "resetchannels"]),
     ),
-    setting("hash-max-listpack-entries", "512", SIZE),
-    setting("hash-max-listpack-value", "64", SIZE),
-    setting(
+    Setting::new("aclfile", "", Kind::Text).fixed(),
+    Setting::new("acllog-max-len", "128", SIZE),
+    Setting::new("active-expire-effort", "1", int(1, 10)),
+    Setting::new(
+        "activedefrag",
+        "no",
+        Kind::Only("memory is not defragmented"),
+    ),
+    Setting::new("activerehashing", "yes", Kind::Bool),
+    Setting::new("always-show-logo", "no", Kind::Bool).fixed(),
+    Setting::new("aof-load-truncated", "yes", Kind::Bool),
+    Setting::new("aof-rewrite-incremental-fsync", "yes", Kind::Bool),
+    Setting::new("aof-timestamp-enabled", "no", Kind::Bool),
+    Setting::new("aof-use-rdb-preamble", "yes", Kind::Bool),
+    Setting::new("appenddirname", "appendonlydir", Kind::Text).fixed(),
+    Setting::new("appendfilename", "appendonly.aof", Kind::Text).fixed(),
+    Setting::new(
+        "appendfsync",
+        "everysec",
+        Kind::Choice(&["everysec", "always", "no"]),
+    ),
+    Setting::new("appendonly", "no", NO_DISK),
+    Setting::new("auto-aof-rewrite-min-size", "67108864", memory(0)),
+    Setting::new("auto-aof-rewrite-percentage", "100", NATURAL),
+    Setting::new("availability-zone", "", Kind::Text),
+    Setting::new("bind", "127.0.0.1", Kind::Text).fixed(),
+    Setting::new("bind-source-addr", "", Kind::Text),
+    Setting::new("busy-reply-threshold", "5000", SIZE).alias("lua-time-limit"),
+    Setting::new(
+        "client-output-buffer-limit",
+        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+        Kind::Special(output_limits),
+    ),
+    Setting::new("client-query-buffer-limit", "1073741824", memory(1 << 20)),
+    Setting::new("cluster-allow-pubsubshard-when-down", "yes", Kind::Bool),
+    Setting::new("cluster-allow-reads-when-down", "no", Kind::Bool),
+    Setting::new("cluster-allow-replica-migration", "yes", Kind::Bool),
+    Setting::new("cluster-announce-bus-port", "0", PORT),
+    Setting::new("cluster-announce-hostname", "", Kind::Text),
+    Setting::new("cluster-announce-human-nodename", "", Kind::Text),
+    Setting::new("cluster-announce-ip", "", Kind::Text),
+    Setting::new("cluster-announce-port", "0", PORT),
+    Setting::new("cluster-config-file", "nodes.conf", Kind::Text).fixed(),
+    Setting::new("cluster-databases", "1", POSITIVE).fixed(),
+    Setting::new("cluster-enabled", "no", Kind::Bool).fixed(),
+    Setting::new("cluster-link-sendbuf-limit", "0", memory(0)),
+    Setting::new("cluster-migration-barrier", "1", NATURAL),
+    Setting::new("cluster-node-timeout", "15000", SIZE),
+    Setting::new("cluster-port", "0", PORT).fixed(),
+    Setting::new(
+        "cluster-preferred-endpoint-type",
+        "ip",
+        Kind::Choice(&["ip", "hostname", "unknown-endpoint"]),
+    ),
+    Setting::new("cluster-replica-no-failover", "no", Kind::Bool)
+        .alias("cluster-slave-no-failover"),
+    Setting::new("cluster-replica-validity-factor", "10", NATURAL)
+        .alias("cluster-slave-validity-factor"),
+    Setting::new("cluster-require-full-coverage", "yes", Kind::Bool),
+    Setting::new(
+        "commandlog-execution-slower-than",
+        "10000",
+        int(-1, i64::MAX),
+    )
+    .alias("slowlog-log-slower-than"),
+    Setting::new("commandlog-large-reply-max-len", "128", SIZE),
+    Setting::new("commandlog-large-request-max-len", "128", SIZE),
+    Setting::new("commandlog-reply-larger-than", "1048576", int(-1, i64::MAX)),
+    Setting::new(
+        "commandlog-request-larger-than",
+        "1048576",
+        int(-1, i64::MAX),
+    ),
+    Setting::new("commandlog-slow-execution-max-len", "128", SIZE).alias("slowlog-max-len"),
+    Setting::new("crash-log-enabled", "yes", Kind::Bool),
+    Setting::new("crash-memcheck-enabled", "yes", Kind::Bool),
+    Setting::new(
+        "daemonize",
+        "no",
+        Kind::Only("the server stays in the foreground; let a supervisor start it"),
+    )
+    .fixed(),
+    Setting::new("databases", "16", POSITIVE).fixed(),
+    Setting::new("dbfilename", "dump.rdb", Kind::Text).protected(),
+    Setting::new("dir", "", Kind::Text).protected(),
+    Setting::new(
+        "enable-debug-command",
+        "no",
+        Kind::Choice(&["no", "yes", "local"]),
+    )
+    .fixed(),
+    Setting::new(
+        "enable-module-command",
+        "no",
+        Kind::Choice(&["no", "yes", "local"]),
+    )
+    .fixed(),
+    Setting::new(
+        "enable-protected-configs",
+        "no",
+        Kind::Choice(&["no", "yes", "local"]),
+    )
+    .fixed(),
+    Setting::new("extended-redis-compatibility", "no", Kind::Bool),
+    Setting::new("hash-max-listpack-entries", "512", SIZE).alias("hash-max-ziplist-entries"),
+    Setting::new("hash-max-listpack-value", "64", memory(0)).alias("hash-max-ziplist-value"),
+    Setting::new("hide-user-data-from-log", "yes", Kind::Bool),
+    Setting::new("hll-sparse-max-bytes", "3000", memory(0)),
+    Setting::new("hz", "10", NATURAL),
+    Setting::new(
+        "import-mode",
+        "no",
+        Kind::Only("there is nobody to import from"),
+    ),
+    Setting::new("io-threads", "1", int(1, 256)).fixed(),
+    Setting::new("latency-monitor-threshold", "0", SIZE),
+    Setting::new("latency-tracking", "yes", Kind::Bool),
+    Setting::new(
+        "latency-tracking-info-percentiles",
+        "50 99 99.9",
+        Kind::Special(percentiles),
+    ),
+    Setting::new("lazyfree-lazy-eviction", "yes", Kind::Bool),
+    Setting::new("lazyfree-lazy-expire", "yes", Kind::Bool),
+    Setting::new("lazyfree-lazy-server-del", "yes", Kind::Bool),
+    Setting::new("lazyfree-lazy-user-del", "yes", Kind::Bool),
+    Setting::new("lazyfree-lazy-user-flush", "yes", Kind::Bool),
+    Setting::new("lfu-decay-time", "1", NATURAL),
+    Setting::new("lfu-log-factor", "10", NATURAL),
+    Setting::new("list-compress-depth", "0", NATURAL),
+    Setting::new(
         "list-max-listpack-size",
         "-2",
-        Kind::Int {
-            min: i32::MIN as i64,
-            max: i32::MAX as i64,
-        },
+        int(i32::MIN as i64, i32::MAX as i64),
+    )
+    .alias("list-max-ziplist-size"),
+    Setting::new(
+        "locale-collate",
+        "",
+        Kind::Only("texts are ordered by their bytes"),
     ),
-    setting(
-        "maxclients",
-        "10000",
-        Kind::Int {
-            min: 1,
-            max: u32::MAX as i64,
-        },
+    Setting::new("logfile", "", Kind::Text).fixed(),
+    Setting::new(
+        "loglevel",
+        "notice",
+        Kind::Choice(&["debug", "verbose", "notice", "warning", "nothing"]),
     ),
-    setting("notify-keyspace-events", "", Kind::Text),
-    setting(
-        "proto-max-bulk-len",
-        "536870912",
-        Kind::Memory {
-            min: 1024 * 1024,
-            max: i64::MAX,
-        },
+    Setting::new("maxclients", "10000", int(1, u32::MAX as i64)),
+    Setting::new("maxmemory", "0", memory(0)),
+    Setting::new("maxmemory-clients", "0", Kind::MemoryOrPercent),
+    Setting::new("maxmemory-eviction-tenacity", "10", int(0, 100)),
+    Setting::new("maxmemory-policy", "noeviction", POLICIES),
+    Setting::new("maxmemory-samples", "5", int(1, 64)),
+    Setting::new("min-replicas-max-lag", "10", NATURAL).alias("min-slaves-max-lag"),
+    Setting::new("min-replicas-to-write", "0", NATURAL).alias("min-slaves-to-write"),
+    Setting::new("no-appendfsync-on-rewrite", "no", Kind::Bool),
+    Setting::new("notify-keyspace-events", "", Kind::Special(events)),
+    Setting::new(
+        "oom-score-adj",
+        "no",
+        Kind::Only("the process's score is left as it is"),
     ),
-    setting(
+    Setting::new("pidfile", "", Kind::Text).fixed(),
+    Setting::new("port", "6379", PORT).fixed(),
+    Setting::new("primaryauth", "", Kind::Text).alias("masterauth"),
+    Setting::new("primaryuser", "", Kind::Text).alias("masteruser"),
+    Setting::new(
+        "propagation-error-behavior",
+        "ignore",
+        Kind::Choice(&["ignore", "panic", "panic-on-replicas"]),
+    ),
+    Setting::new("protected-mode", "yes", Kind::Bool),
+    Setting::new("proto-max-bulk-len", "536870912", memory(1 << 20)),
+    Setting::new("rdb-del-sync-files", "no", Kind::Bool),
+    Setting::new("rdb-save-incremental-fsync", "yes", Kind::Bool),
+    Setting::new(
         "rdb-version-check",
         "strict",
         Kind::Choice(&["strict", "relaxed"]),
     ),
-    setting("requirepass", "", Kind::Text),
-    setting("set-max-intset-entries", "512", SIZE),
-    setting("set-max-listpack-entries", "128", SIZE),
-    setting("set-max-listpack-value", "64", SIZE),
-    setting(
-        "slowlog-log-slower-than",
-        "10000",
-        Kind::Int {
-            min: -1,
-            max: i64::MAX,
-        },
+    Setting::new("rdbchecksum", "yes", Kind::Bool).fixed(),
+    Setting::new("rdbcompression", "yes", Kind::Bool),
+    Setting::new("repl-backlog-size", "10485760", memory(1)),
+    Setting::new("repl-backlog-ttl", "3600", SIZE),
+    Setting::new("repl-disable-tcp-nodelay", "no", Kind::Bool),
+    Setting::new(
+        "repl-diskless-load",
+        "disabled",
+        Kind::Choice(&["disabled", "on-empty-db", "swapdb", "flush-before-load"]),
     ),
-    setting("slowlog-max-len", "128", SIZE),
-    setting("zset-max-listpack-entries", "128", SIZE),
-    setting("zset-max-listpack-value", "64", SIZE),
+    Setting::new("repl-diskless-sync", "yes", Kind::Bool),
+    Setting::new("repl-diskless-sync-delay", "5", NATURAL),
+    Setting::new("repl-diskless-sync-max-replicas", "0", NATURAL),
+    Setting::new("repl-ping-replica-period", "10", POSITIVE).alias("repl-ping-slave-period"),
+    Setting::new("repl-timeout", "60", POSITIVE),
+    Setting::new("replica-announce-ip", "", Kind::Text).alias("slave-announce-ip"),
+    Setting::new("replica-announce-port", "0", PORT).alias("slave-announce-port"),
+    Setting::new("replica-announced", "yes", Kind::Bool),
+    Setting::new("replica-ignore-disk-write-errors", "no", Kind::Bool),
+    Setting::new("replica-ignore-maxmemory", "yes", Kind::Bool).alias("slave-ignore-maxmemory"),
+    Setting::new("replica-lazy-flush", "yes", Kind::Bool).alias("slave-lazy-flush"),
+    Setting::new("replica-priority", "100", NATURAL).alias("slave-priority"),
+    Setting::new("replica-read-only", "yes", Kind::Bool).alias("slave-read-only"),
+    Setting::new("replica-serve-stale-data", "yes", Kind::Bool).alias("slave-serve-stale-data"),
+    Setting::new("replicaof", "", NO_REPLICATION)
+        .alias("slaveof")
+        .fixed(),
+    Setting::new("requirepass", "", Kind::Text),
+    Setting::new("save", "", Kind::Special(save_points)),
+    Setting::new("set-max-intset-entries", "512", SIZE),
+    Setting::new("set-max-listpack-entries", "128", SIZE),
+    Setting::new("set-max-listpack-value", "64", SIZE),
+    Setting::new("shutdown-on-sigint", "default", ON_SIGNAL),
+    Setting::new("shutdown-on-sigterm", "default", ON_SIGNAL),
+    Setting::new("shutdown-timeout", "10", NATURAL),
+    Setting::new("stop-writes-on-bgsave-error", "yes", Kind::Bool),
+    Setting::new("stream-node-max-bytes", "4096", memory(0)),
+    Setting::new("stream-node-max-entries", "100", SIZE),
+    Setting::new(
+        "supervised",
+        "no",
+        Kind::Only("no supervisor is told of the start"),
+    )
+    .fixed(),
+    Setting::new(
+        "syslog-enabled",
+        "no",
+        Kind::Only("the log goes to standard error or a file"),
+    )
+    .fixed(),
+    Setting::new("tcp-backlog", "511", POSITIVE).fixed(),
+    Setting::new("tcp-keepalive", "300", NATURAL),
+    Setting::new("timeout", "0", NATURAL),
+    Setting::new(
+        "tls-auth-clients",
+        "yes",
+        Kind::Choice(&["no", "yes", "optional"]),
+    ),
+    Setting::new("tls-port", "0", NO_TLS).fixed(),
+    Setting::new("tracking-table-max-keys", "1000000", SIZE),
+    Setting::new("unixsocket", "", Kind::Text).fixed(),
+    Setting::new("unixsocketperm", "0", Kind::Octal).fixed(),
+    Setting::new("zset-max-listpack-entries", "128", SIZE).alias("zset-max-ziplist-entries"),
+    Setting::new("zset-max-listpack-value", "64", memory(0)).alias("zset-max-ziplist-value"),
 ];
 
 /// The settings that hot paths read, as typed values.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Hot {
     pub databases: usize,
     pub limits: Limits,
     pub max_clients: usize,
     pub notify: u32,
     pub bulk_len_max: i64,
-    pub pubsub_output_limit: usize,
-    pub slowlog_slower_than: i64,
-    pub slowlog_max_len: usize,
+    /// What a client's request may occupy before it is whole, in bytes.
+    pub query_buffer_max: usize,
+    pub output_normal: OutputLimit,
+    pub output_pubsub: OutputLimit,
+    /// Of slow requests, large requests and large replies.
+    pub logs: [LogLimits; 3],
+    /// Seconds after which an idle client is disconnected; 0 for never.
+    pub timeout: u64,
+    /// Replicas that a write must find; there is never one.
+    pub min_replicas: usize,
+    pub latency_tracking: bool,
+}
+
+/// What goes into one of the logs of requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogLimits {
+    /// Microseconds or bytes from which a request is noted; negative for none.
+    pub threshold: i64,
+    /// How many entries are kept.
+    pub max_len: usize,
+}
+
+/// How much a client may leave unread before it is disconnected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// In bytes; 0 for no limit.
+    pub hard: usize,
+    /// In bytes, for as long as `seconds`; 0 for no limit.
+    pub soft: usize,
+    pub seconds: u64,
+}
+
+impl OutputLimit {
+    /// Does a client with so many bytes unread have to go? `since` keeps when it went over the
+    /// soft limit.
+    pub fn is_exceeded(self, unread: usize, since: &mut Option<Time>, now: Time) -> bool {
+        if self.hard > 0 && unread > self.hard {
+            return true;
+        }
+        if self.soft == 0 || unread <= self.soft {
+            *since = None;
+            return false;
+        }
+        let first = *since.get_or_insert(now);
+        now.seconds().saturating_sub(first.seconds()) > self.seconds
+    }
 }
 
 /// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    values: Vec<String>,
+    values: Vec<Cow<'static, str>>,
     pub hot: Hot,
+    /// The file that the settings were read from, or an empty text.
+    pub file: String,
 }
 
 impl Default for Config {
     fn default() -> Self {
         let values = SETTINGS
             .iter()
-            .map(|setting| setting.default.to_owned())
+            .map(|setting| Cow::Borrowed(setting.default))
             .collect();
-        let hot = Hot {
-            databases: 16,
-            limits: Limits::default(),
-            max_clients: 10_000,
-            notify: 0,
-            bulk_len_max: 512 << 20,
-            pubsub_output_limit: 32 << 20,
-            slowlog_slower_than: 10_000,
-            slowlog_max_len: 128,
+        let mut config = Config {
+            values,
+            hot: Hot::default(),
+            file: String::new(),
         };
-        let mut config = Config { values, hot };
         config.refresh();
         config
     }
 }
 
+/// Why a setting was not set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Unknown,
+    Fixed,
+    Protected,
+    Twice,
+    /// What the value should be.
+    Value(String),
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Refusal::Unknown => "there is no such setting",
+            Refusal::Fixed => "can't set immutable config",
+            Refusal::Protected => "can't set protected config",
+            Refusal::Twice => "duplicate parameter",
+            Refusal::Value(text) => text,
+        })
+    }
+}
+
 impl Config {
+    /// The value of a setting by its present name.
     pub fn get(&self, name: &str) -> &str {
-        position(name).map_or("", |at| &self.values[at])
+        SETTINGS
+            .binary_search_by(|setting| setting.name.cmp(name))
+            .map_or("", |at| &self.values[at])
     }
 
-    /// Sets a setting; an error says what the value should be.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name) == "yes"
+    }
+
+    pub fn int(&self, name: &str) -> i64 {
+        self.get(name).parse().unwrap_or_default()
+    }
+
+    /// Every setting that goes by the name, with its value; a name may be a pattern. One that is
+    /// no pattern is given back as it was typed.
+    pub fn matching(&self, name: &str) -> Vec<(String, &str)> {
+        if !name.contains(['*', '?', '[']) {
+            let found = position(name).map(|at| (name.to_owned(), &*self.values[at]));
+            return found.into_iter().collect();
+        }
+        let mut found = Vec::new();
+        for (setting, value) in SETTINGS.iter().zip(&self.values) {
+            for known in [setting.name, setting.alias] {
+                if crate::glob::matches_any_case(name.as_bytes(), known.as_bytes())
+                    && !known.is_empty()
+                {
+                    found.push((known.to_owned(), &**value));
+                }
+            }
+        }
+        found
+    }
+
+    /// Sets a setting at the start of a server.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let at = position(name).ok_or_else(|| format!("unknown setting '{name}'"))?;
-        self.values[at] = SETTINGS[at].kind.check(value)?;
+        self.values[at] = self.checked(at, value)?.into();
         self.refresh();
         Ok(())
+    }
+
+    /// Sets settings of a running server, all or none. The error comes with the index of the
+    /// setting that it is about.
+    pub fn change(&mut self, pairs: &[(&str, &str)]) -> Result<(), (usize, Refusal)> {
+        let mut places = Vec::with_capacity(pairs.len());
+        for (index, (name, _)) in pairs.iter().enumerate() {
+            let at = self.changeable(name).map_err(|refusal| (index, refusal))?;
+            // An old name beside the new one passes in the references, so the last one wins.
+            let same = |(other, _): &(&str, &str)| other.eq_ignore_ascii_case(name);
+            if pairs[..index].iter().any(same) {
+                return Err((index, Refusal::Twice));
+            }
+            places.push(at);
+        }
+        let before = self.values.clone();
+        for (index, (&at, (_, value))) in places.iter().zip(pairs).enumerate() {
+            match self.checked(at, value) {
+                Ok(value) => self.values[at] = value.into(),
+                Err(text) => {
+                    self.values = before;
+                    return Err((index, Refusal::Value(text)));
+                }
+            }
+        }
+        self.refresh();
+        Ok(())
+    }
+
+    fn changeable(&self, name: &str) -> Result<usize, Refusal> {
+        let at = position(name).ok_or(Refusal::Unknown)?;
+        match SETTINGS[at].access {
+            Access::Fixed => Err(Refusal::Fixed),
+            Access::Protected if !self.is_on("enable-protected-configs") => Err(Refusal::Protected),
+            _ => Ok(at),
+        }
+    }
+
+    fn checked(&self, at: usize, value: &str) -> Result<String, String> {
+        let setting = &SETTINGS[at];
+        setting.kind.check(setting.default, &self.values[at], value)
+    }
+
+    /// Writes the settings that differ from their defaults into the file that they came from.
+    pub fn rewrite(&self) -> std::io::Result<()> {
+        let old = std::fs::read_to_string(&self.file)?;
+        let mut text = String::new();
+        for line in old.lines() {
+            let name = line.split_whitespace().next().unwrap_or_default();
+            if position(name).is_none() {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+        for (setting, value) in SETTINGS.iter().zip(&self.values) {
+            if *value != setting.default {
+                let _ = writeln!(text, "{} {}", setting.name, quoted(value));
+            }
+        }
+        // The old file stays whole until the new one is.
+        let beside = format!("{}.rewritten", self.file);
+        std::fs::write(&beside, text)?;
+        std::fs::rename(&beside, &self.file)
     }
 
     pub fn requires_auth(&self) -> bool {
         !self.get("requirepass").is_empty()
     }
 
-    fn int(&self, name: &str) -> i64 {
-        self.get(name).parse().unwrap_or_default()
-    }
-
     fn refresh(&mut self) {
-        let size = |config: &Config, name: &str| config.int(name).max(0) as usize;
-        self.hot.databases = size(self, "databases");
-        self.hot.max_clients = size(self, "maxclients");
-        self.hot.notify = parse_events(self.get("notify-keyspace-events")).unwrap_or(0);
-        self.hot.bulk_len_max = self.int("proto-max-bulk-len");
-        self.hot.slowlog_slower_than = self.int("slowlog-log-slower-than");
-        self.hot.slowlog_max_len = size(self, "slowlog-max-len");
-        self.hot.limits = Limits {
-            list_max_listpack_size: self.int("list-max-listpack-size"),
-            hash_max_listpack_entries: size(self, "hash-max-listpack-entries"),
-            hash_max_listpack_value: size(self, "hash-max-listpack-value"),
-            set_max_intset_entries: size(self, "set-max-intset-entries"),
-            set_max_listpack_entries: size(self, "set-max-listpack-entries"),
-            set_max_listpack_value: size(self, "set-max-listpack-value"),
-            zset_max_listpack_entries: size(self, "zset-max-listpack-entries"),
-            zset_max_listpack_value: size(self, "zset-max-listpack-value"),
+        let size = |name: &str| self.int(name).max(0) as usize;
+        let (output_normal, output_pubsub) = read_output_limits(self.get(OUTPUT_LIMITS));
+        self.hot = Hot {
+            databases: size("databases"),
+            max_clients: size("maxclients"),
+            notify: parse_events(self.get("notify-keyspace-events")).unwrap_or(0),
+            bulk_len_max: self.int("proto-max-bulk-len"),
+            query_buffer_max: size("client-query-buffer-limit"),
+            output_normal,
+            output_pubsub,
+            logs: [
+                ("execution-slower-than", "slow-execution-max-len"),
+                ("request-larger-than", "large-request-max-len"),
+                ("reply-larger-than", "large-reply-max-len"),
+            ]
+            .map(|(threshold, max_len)| LogLimits {
+                threshold: self.int(&format!("commandlog-{threshold}")),
+                max_len: size(&format!("commandlog-{max_len}")),
+            }),
+            timeout: size("timeout") as u64,
+            min_replicas: size("min-replicas-to-write"),
+            latency_tracking: self.is_on("latency-tracking"),
+            limits: Limits {
+                list_max_listpack_size: self.int("list-max-listpack-size"),
+                hash_max_listpack_entries: size("hash-max-listpack-entries"),
+                hash_max_listpack_value: size("hash-max-listpack-value"),
+                set_max_intset_entries: size("set-max-intset-entries"),
+                set_max_listpack_entries: size("set-max-listpack-entries"),
+                set_max_listpack_value: size("set-max-listpack-value"),
+                zset_max_listpack_entries: size("zset-max-listpack-entries"),
+                zset_max_listpack_value: size("zset-max-listpack-value"),
+            },
         };
     }
 }
 
+/// A value as a line of the file can hold it.
+fn quoted(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | '\'' | '#');
+    if !value.is_empty() && value.chars().all(|c| plain(c) || c == ' ') {
+        return value.to_owned();
+    }
+    let mut line = String::new();
+    crate::monitor::quote(&mut line, value.as_bytes());
+    line
+}
+
 fn position(name: &str) -> Option<usize> {
-    SETTINGS
-        .iter()
-        .position(|setting| setting.name.eq_ignore_ascii_case(name))
+    SETTINGS.iter().position(|setting| setting.is_called(name))
 }
 
 impl Kind {
     /// The value as it is kept, or what it should be.
-    fn check(self, value: &str) -> Result<String, String> {
+    fn check(self, default: &str, present: &str, value: &str) -> Result<String, String> {
         match self {
             Kind::Text => Ok(value.to_owned()),
-            Kind::Bool => match value {
-                "yes" | "no" => Ok(value.to_owned()),
+            Kind::Bool => match value.to_ascii_lowercase().as_str() {
+                known @ ("yes" | "no") => Ok(known.to_owned()),
                 _ => Err("argument must be 'yes' or 'no'".to_owned()),
             },
             Kind::Int { min, max } => {
-                let number: i64 = value
-                    .parse()
-                    .map_err(|_| "argument couldn't be parsed into an integer".to_owned())?;
+                let number = number::parse_i64(value.as_bytes())
+                    .ok_or("argument couldn't be parsed into an integer")?;
                 in_bounds(number, min, max)
             }
+            Kind::Octal => match u32::from_str_radix(value, 8) {
+                Ok(bits) if bits <= 0o777 => Ok(format!("{bits:o}")),
+                Ok(_) => Err("argument must be between 0 and 777 inclusive".to_owned()),
+                Err(_) => Err("argument couldn't be parsed into an integer".to_owned()),
+            },
             Kind::Memory { min, max } => {
-                let bytes = parse_memory(value)
-                    .ok_or_else(|| "argument must be a memory value".to_owned())?;
+                let bytes = parse_memory(value).ok_or("argument must be a memory value")?;
                 in_bounds(bytes, min, max)
             }
+            Kind::MemoryOrPercent => memory_or_percent(value),
             Kind::Choice(choices) => {
                 let found = choices
                     .iter()
@@ -231,6 +668,9 @@ impl Kind {
                     )
                 })
             }
+            Kind::Only(_) if value.eq_ignore_ascii_case(default) => Ok(default.to_owned()),
+            Kind::Only(reason) => Err(format!("argument can only be '{default}': {reason}")),
+            Kind::Special(make) => make(present, value),
         }
     }
 }
@@ -244,7 +684,21 @@ fn in_bounds(value: i64, min: i64, max: i64) -> Result<String, String> {
     ))
 }
 
-/// Reads a number of bytes with an optional unit: `1k` is 1000, `1kb` is 1024, and so on.
+fn memory_or_percent(value: &str) -> Result<String, String> {
+    const NEITHER: &str = "argument must be a memory or percent value";
+    let Some(share) = value.strip_suffix('%') else {
+        let bytes = parse_memory(value).ok_or(NEITHER)?;
+        return in_bounds(bytes, 0, i64::MAX);
+    };
+    match number::parse_i64(share.as_bytes()) {
+        Some(0..=100) => Ok(value.to_owned()),
+        Some(101..) => Err("percentage argument must be less or equal to 100".to_owned()),
+        _ => Err(NEITHER.to_owned()),
+    }
+}
+
+/// Reads a number of bytes with an optional unit: `1k` is 1000, `1kb` is 1024, and so on. An
+/// empty text is 0.
 pub fn parse_memory(text: &str) -> Option<i64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: i64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -257,11 +711,116 @@ pub fn parse_memory(text: &str) -> Option<i64> {
         "gb" => 1 << 30,
         _ => return None,
     };
-    digits.parse::<i64>().ok()?.checked_mul(unit)
+    if text.is_empty() {
+        return Some(0);
+    }
+    number::parse_u64(digits.as_bytes())
+        .and_then(|number| i64::try_from(number).ok())?
+        .checked_mul(unit)
 }
 
+// ---- client-output-buffer-limit ----
+
+const OUTPUT_LIMITS: &str = "client-output-buffer-limit";
+/// The classes, in the order in which they are shown; a replica goes by its old name.
+const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
+
+/// Takes limits over into those present: a class that is not named keeps its own.
+fn output_limits(present: &str, asked: &str) -> Result<String, String> {
+    let mut limits: Vec<String> = words_by_four(present)
+        .map(|words| words.join(" "))
+        .collect();
+    let asked: Vec<&str> = asked.split_whitespace().collect();
+    if asked.len() % 4 != 0 {
+        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
+    }
+    for words in asked.chunks(4) {
+        let class = match words[0].to_ascii_lowercase().as_str() {
+            "normal" => 0,
+            "slave" | "replica" => 1,
+            "pubsub" => 2,
+            _ => {
+                let text = "Invalid client class specified in buffer limit configuration.";
+                return Err(text.to_owned());
+            }
+        };
+        let (hard, soft) = (parse_memory(words[1]), parse_memory(words[2]));
+        let seconds = number::parse_u64(words[3].as_bytes());
+        let (Some(hard), Some(soft), Some(seconds)) = (hard, soft, seconds) else {
+            return Err(
+                "Error in hard, soft or soft_seconds setting in buffer limit configuration."
+                    .to_owned(),
+            );
+        };
+        limits[class] = format!("{} {hard} {soft} {seconds}", OUTPUT_CLASSES[class]);
+    }
+    Ok(limits.join(" "))
+}
+
+fn words_by_four(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    let mut words = text.split_whitespace();
+    std::iter::from_fn(move || {
+        let four: Vec<&str> = words.by_ref().take(4).collect();
+        (four.len() == 4).then_some(four)
+    })
+}
+
+/// The limits of ordinary clients and of subscribers.
+fn read_output_limits(text: &str) -> (OutputLimit, OutputLimit) {
+    let mut limits = words_by_four(text).map(|words| OutputLimit {
+        hard: words[1].parse().unwrap_or(0),
+        soft: words[2].parse().unwrap_or(0),
+        seconds: words[3].parse().unwrap_or(0),
+    });
+    let normal = limits.next().unwrap_or_default();
+    (normal, limits.nth(1).unwrap_or_default())
+}
+
+// ---- Other settings with a form of their own ----
+
+fn save_points(_present: &str, asked: &str) -> Result<String, String> {
+    const INVALID: &str = "Invalid save parameters";
+    let words: Vec<&str> = asked.split_whitespace().collect();
+    let numbers: Option<Vec<u64>> = words
+        .iter()
+        .map(|word| number::parse_u64(word.as_bytes()))
+        .collect();
+    let numbers = numbers.ok_or(INVALID)?;
+    let seconds_are_positive = numbers.iter().step_by(2).all(|&seconds| seconds > 0);
+    if numbers.len() % 2 != 0 || !seconds_are_positive {
+        return Err(INVALID.to_owned());
+    }
+    Ok(words.join(" "))
+}
+
+fn percentiles(_present: &str, asked: &str) -> Result<String, String> {
+    let mut text = String::new();
+    for word in asked.split_whitespace() {
+        let percentile = number::parse_f64(word.as_bytes())
+            .ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+        if !(0.0..=100.0).contains(&percentile) {
+            return Err(
+                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]"
+                    .to_owned(),
+            );
+        }
+        let separator = if text.is_empty() { "" } else { " " };
+        let _ = write!(text, "{separator}{percentile}");
+    }
+    Ok(text)
+}
+
+fn events(_present: &str, asked: &str) -> Result<String, String> {
+    parse_events(asked)
+        .map(show_events)
+        .ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned())
+}
+
+/// Events of types that modules bring; there are none, but the letter is known.
+const MODULE_EVENTS: Class = Class(1 << 30);
+
 /// The letters of `notify-keyspace-events`, in the order in which they are shown.
-const EVENT_LETTERS: [(char, Class); 13] = [
+const EVENT_LETTERS: [(char, Class); 14] = [
     ('g', Class::GENERIC),
     ('$', Class::STRING),
     ('l', Class::LIST),
@@ -271,6 +830,7 @@ const EVENT_LETTERS: [(char, Class); 13] = [
     ('x', Class::EXPIRED),
     ('e', Class::EVICTED),
     ('t', Class::STREAM),
+    ('d', MODULE_EVENTS),
     ('n', Class::NEW),
     ('K', Class::KEYSPACE),
     ('E', Class::KEYEVENT),
@@ -278,7 +838,7 @@ const EVENT_LETTERS: [(char, Class); 13] = [
 ];
 
 /// What the letter `A` stands for.
-const ALL_EVENTS: &str = "g$lshzxet";
+const ALL_EVENTS: &str = "g$lshzxetd";
 
 /// Reads `notify-keyspace-events`; `None` when it holds another letter.
 pub fn parse_events(text: &str) -> Option<u32> {
@@ -295,4 +855,85 @@ pub fn parse_events(text: &str) -> Option<u32> {
         }
     }
     Some(classes)
+}
+
+fn show_events(classes: u32) -> String {
+    let all = parse_events(ALL_EVENTS).unwrap_or_default();
+    let everything = classes & all == all;
+    let mut text = String::new();
+    if everything {
+        text.push('A');
+    }
+    for (letter, class) in EVENT_LETTERS {
+        // Next to `A` the references leave out `n`, which it does not include.
+        let covered = everything && (ALL_EVENTS.contains(letter) || letter == 'n');
+        if classes & class.0 != 0 && !covered {
+            text.push(letter);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_every_default_is_a_value() {
+        for pair in SETTINGS.windows(2) {
+            assert!(pair[0].name < pair[1].name, "{}", pair[1].name);
+        }
+        for setting in SETTINGS {
+            let checked = setting
+                .kind
+                .check(setting.default, setting.default, setting.default);
+            assert_eq!(checked.as_deref(), Ok(setting.default), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn no_name_stands_twice() {
+        let mut seen = std::collections::HashSet::new();
+        for setting in SETTINGS {
+            assert!(seen.insert(setting.name), "{}", setting.name);
+            assert!(setting.alias.is_empty() || seen.insert(setting.alias));
+        }
+    }
+
+    #[test]
+    fn several_settings_change_together_or_not_at_all() {
+        let mut config = Config::default();
+        let refused = config.change(&[("timeout", "7"), ("maxmemory", "abc")]);
+        let text = "argument must be a memory value".to_owned();
+        assert_eq!(refused, Err((1, Refusal::Value(text))));
+        assert_eq!(config.get("timeout"), "0");
+        assert_eq!(
+            config.change(&[("TIMEOUT", "7"), ("maxmemory", "1mb")]),
+            Ok(())
+        );
+        assert_eq!(config.hot.timeout, 7);
+        let twice = config.change(&[("timeout", "1"), ("Timeout", "2")]);
+        assert_eq!(twice, Err((1, Refusal::Twice)));
+    }
+
+    #[test]
+    fn an_output_limit_replaces_only_its_class() {
+        let mut config = Config::default();
+        config
+            .set(OUTPUT_LIMITS, "normal 1mb 2kb 5 replica 1 2 3")
+            .unwrap();
+        assert_eq!(
+            config.get(OUTPUT_LIMITS),
+            "normal 1048576 2048 5 slave 1 2 3 pubsub 33554432 8388608 60"
+        );
+        assert_eq!(config.hot.output_normal.soft, 2048);
+        assert_eq!(config.hot.output_pubsub.hard, 32 << 20);
+    }
+
+    #[test]
+    fn event_classes_are_shown_in_their_own_order() {
+        for (given, shown) in [("KEA", "AKE"), ("Kgxdm", "gxdKm"), ("AKEmn", "AKEm")] {
+            assert_eq!(events("", given).as_deref(), Ok(shown));
+        }
+    }
 }

@@ -173,12 +173,17 @@ impl<S: Stream> Connection<S> {
             self.state = State::Closing;
             return Turn::Done;
         };
+        let before = self.output.len();
         self.output.append(&mut session.outbox);
         if self.state == State::Held && session.waiting.is_none() && !session.postponed {
             self.state = State::Open;
         }
         let turn = self.batch(&mut engine, &mut session, first);
         self.authenticated = session.authenticated;
+        let grown = self.output.len().saturating_sub(before) as u64;
+        session.bytes_out += grown;
+        let now = engine.keys.now().seconds();
+        engine.stats.bytes_out.add(grown, now);
         engine.sessions.put(session);
         shared.unlock(engine);
         self.note_unwritten();
@@ -208,6 +213,9 @@ impl<S: Stream> Connection<S> {
                     return Turn::Done;
                 }
             };
+            session.bytes_in += len as u64;
+            let now = engine.keys.now().seconds();
+            engine.stats.bytes_in.add(len as u64, now);
             match self.one(engine, session) {
                 Flow::Continue => self.consume(len),
                 Flow::Wait => {

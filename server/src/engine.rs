@@ -18,9 +18,10 @@ use crate::{
     bytestr::ByteStr,
     clock::Time,
     command::{self, Call, Command, Flags, Stop},
-    config::Config,
+    config::{Config, OutputLimit},
     error::Error,
     faults::{Faults, Verdict},
+    info::Identity,
     keyspace::{Change, Class, Keyspace},
     monitor,
     pubsub::{Message, PubSub},
@@ -61,6 +62,15 @@ pub struct Pause {
     pub writes_only: bool,
 }
 
+/// When the data was last said to be saved.
+#[derive(Clone, Copy, Debug)]
+pub struct Saved {
+    pub at: Time,
+    /// What the count of changes was then.
+    pub dirty: u64,
+    pub times: u64,
+}
+
 /// The whole state of a server.
 pub struct Engine {
     pub keys: Keyspace,
@@ -70,10 +80,16 @@ pub struct Engine {
     pub config: Config,
     pub stats: Stats,
     pub slowlog: SlowLog,
+    pub large_requests: SlowLog,
+    pub large_replies: SlowLog,
     pub faults: Faults,
     pub random: Random,
     pub pause: Option<Pause>,
     pub monitors: Vec<ClientId>,
+    pub identity: Identity,
+    pub saved: Saved,
+    /// A client asked for the end of the server (SHUTDOWN).
+    pub shutdown: bool,
     watchers: HashMap<(usize, ByteStr), Vec<ClientId>>,
     /// Messages for clients that are taken out at the moment.
     deferred: Vec<Deferred>,
@@ -86,7 +102,15 @@ pub struct Engine {
 impl Engine {
     pub fn new(config: Config, now: Time) -> Engine {
         let databases = config.hot.databases;
+        let mut random = Random::from_entropy();
         let mut engine = Engine {
+            identity: Identity::new(&mut random),
+            saved: Saved {
+                at: now,
+                dirty: 0,
+                times: 0,
+            },
+            shutdown: false,
             keys: Keyspace::new(databases, now),
             sessions: Sessions::default(),
             pubsub: PubSub::default(),
@@ -94,8 +118,10 @@ impl Engine {
             config,
             stats: Stats::new(now),
             slowlog: SlowLog::default(),
+            large_requests: SlowLog::default(),
+            large_replies: SlowLog::default(),
             faults: Faults::default(),
-            random: Random::from_entropy(),
+            random,
             pause: None,
             monitors: Vec::new(),
             watchers: HashMap::new(),
@@ -259,6 +285,11 @@ impl Engine {
             _ if session.reply_mode != ReplyMode::On => out.truncate(start),
             _ => {}
         }
+        let limit = self.config.hot.output_normal.hard;
+        if limit > 0 && out.len() > limit && session.subscriptions() == 0 {
+            self.stats.output_limit_disconnections += 1;
+            return Flow::Drop;
+        }
         session.commands += 1;
         session.last_active = self.keys.now();
         self.settle();
@@ -281,6 +312,7 @@ impl Engine {
             return self.refuse(session, &NO_AUTH, out);
         }
         if !command.accepts(args.len()) {
+            self.stats.rejected(command);
             return self.refuse(session, &command::wrong_arity(command), out);
         }
         session.last_command = Some(command);
@@ -379,7 +411,8 @@ impl Engine {
                 false
             }
         };
-        self.account(session, command, args, failed);
+        let replied = reply.mark().saturating_sub(mark);
+        self.account(session, command, args, failed, replied);
         if self.keys.has_changes() {
             self.absorb(Some(session));
         }
@@ -392,19 +425,28 @@ impl Engine {
         command: &'static Command,
         args: &[&[u8]],
         failed: bool,
+        replied: usize,
     ) {
         let now = Instant::now();
         let took = now - self.stopwatch;
         self.stopwatch = now;
-        self.stats.command(command, took, failed);
-        let threshold = self.config.hot.slowlog_slower_than;
-        if threshold >= 0
-            && took.as_micros() as i64 >= threshold
-            && !command.flags.has(Flags::SKIP_SLOWLOG)
-        {
-            let max_len = self.config.hot.slowlog_max_len;
-            self.slowlog
-                .add(session, args, took, self.keys.now(), max_len);
+        let tracked = self.config.hot.latency_tracking;
+        self.stats
+            .command(command, took, failed, self.keys.now(), tracked);
+        if command.flags.has(Flags::SKIP_SLOWLOG) {
+            return;
+        }
+        let at = self.keys.now();
+        let asked: usize = args.iter().map(|arg| arg.len()).sum();
+        let [slow, large_request, large_reply] = self.config.hot.logs;
+        for (log, limits, value) in [
+            (&mut self.slowlog, slow, took.as_micros() as i64),
+            (&mut self.large_requests, large_request, asked as i64),
+            (&mut self.large_replies, large_reply, replied as i64),
+        ] {
+            if limits.threshold >= 0 && value >= limits.threshold {
+                log.add(session, args, value, at, limits.max_len);
+            }
         }
     }
 
@@ -669,6 +711,11 @@ impl Engine {
         self.refresh_observed();
     }
 
+    /// How many keys are watched.
+    pub fn watched_keys(&self) -> usize {
+        self.watchers.len()
+    }
+
     pub fn refresh_observed(&mut self) {
         self.keys.observed = !self.watchers.is_empty() || !self.waiters.is_empty();
     }
@@ -762,7 +809,7 @@ impl Engine {
 
     /// Appends to a client's outbox. One that leaves too much unread is dropped.
     pub fn send(&mut self, id: ClientId, write: impl Fn(&mut Encoder<'_>)) {
-        let limit = self.config.hot.pubsub_output_limit;
+        let now = self.keys.now();
         let Some(session) = self.sessions.get_mut(id) else {
             // It is taken out: its own request, or the one that it waited with, is running.
             let mut deferred = Deferred {
@@ -784,7 +831,15 @@ impl Engine {
                 .handle
                 .unwritten
                 .load(std::sync::atomic::Ordering::Relaxed);
-        if limit > 0 && unread > limit {
+        let hot = &self.config.hot;
+        // Who is sent messages must have a limit, whatever holds for its own replies.
+        let subscribed = session.subscriptions() > 0 || hot.output_normal == OutputLimit::default();
+        let limit = if subscribed {
+            hot.output_pubsub
+        } else {
+            hot.output_normal
+        };
+        if limit.is_exceeded(unread, &mut session.over_limit_since, now) {
             session.outbox = Vec::new();
             session.handle.kill();
             self.stats.output_limit_disconnections += 1;

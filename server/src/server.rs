@@ -3,7 +3,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -306,7 +306,24 @@ impl Server {
         if let Some(path) = self.builder.unix_socket.clone() {
             self.accept_unix(&path)?;
         }
+        self.publish_settings();
         Ok(())
+    }
+
+    /// Lets CONFIG and INFO show where the server really listens.
+    fn publish_settings(&self) {
+        let port = self.addrs.first().map_or(0, SocketAddr::port);
+        let socket = self.builder.unix_socket.as_deref().unwrap_or(Path::new(""));
+        let mut engine = self.shared.lock();
+        for (name, value) in [
+            ("bind", self.builder.bind.join(" ")),
+            ("io-threads", self.builder.io_threads.to_string()),
+            ("port", port.to_string()),
+            ("unixsocket", socket.display().to_string()),
+        ] {
+            // A value that was used cannot be refused, but for more threads than the table has.
+            let _ = engine.config.set(name, &value);
+        }
     }
 
     fn accept_tcp(&mut self, listener: TcpListener) -> io::Result<()> {
@@ -336,7 +353,7 @@ impl Server {
     }
 
     #[cfg(unix)]
-    fn accept_unix(&mut self, path: &std::path::Path) -> io::Result<()> {
+    fn accept_unix(&mut self, path: &Path) -> io::Result<()> {
         let _ = std::fs::remove_file(path);
         let listener = std::os::unix::net::UnixListener::bind(path)?;
         listener.set_nonblocking(true)?;
@@ -360,7 +377,7 @@ impl Server {
     }
 
     #[cfg(not(unix))]
-    fn accept_unix(&mut self, _path: &std::path::Path) -> io::Result<()> {
+    fn accept_unix(&mut self, _path: &Path) -> io::Result<()> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "no Unix sockets on this system",

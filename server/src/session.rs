@@ -54,6 +54,8 @@ pub struct Session {
     pub postponed: bool,
     /// Bytes for the client that no request of its own asked for, or that came after a wait.
     pub outbox: Vec<u8>,
+    /// Since when it leaves more unread than the soft limit allows.
+    pub over_limit_since: Option<Time>,
     /// The connection ends once the replies so far are written.
     pub closing: bool,
     /// Is the request part of a transaction or a script, so that it must not wait?
@@ -263,6 +265,7 @@ fn new_session(
         waiting: None,
         postponed: false,
         outbox: Vec::new(),
+        over_limit_since: None,
         closing: false,
         deny_blocking: false,
         local: None,

@@ -61,7 +61,11 @@ impl Shared {
         let trash = engine.keys.take_trash();
         self.bulk_len_max
             .store(engine.config.hot.bulk_len_max, Ordering::Relaxed);
+        let shutdown = std::mem::take(&mut engine.shutdown);
         drop(engine);
+        if shutdown {
+            self.begin_stop();
+        }
         if earliest.micros() < self.scheduled.load(Ordering::Relaxed) {
             self.timer.notify_one();
         }

@@ -1,6 +1,6 @@
-//! SLOWLOG: the requests that took longest, newest first.
+//! SLOWLOG and COMMANDLOG: requests that took long or were large, newest first.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use crate::{clock::Time, session::Session};
 
@@ -8,12 +8,13 @@ use crate::{clock::Time, session::Session};
 const ARGS_MAX: usize = 32;
 const ARG_LEN_MAX: usize = 128;
 
-/// A request that was slow.
+/// A request that was slow or large.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub id: u64,
     pub at: Time,
-    pub took: Duration,
+    /// Microseconds, or bytes.
+    pub value: i64,
     pub args: Vec<Vec<u8>>,
     pub addr: String,
     pub name: Vec<u8>,
@@ -27,21 +28,14 @@ pub struct SlowLog {
 }
 
 impl SlowLog {
-    pub fn add(
-        &mut self,
-        session: &Session,
-        args: &[&[u8]],
-        took: Duration,
-        at: Time,
-        max_len: usize,
-    ) {
+    pub fn add(&mut self, session: &Session, args: &[&[u8]], value: i64, at: Time, max_len: usize) {
         let id = self.next_id;
         self.next_id += 1;
         let (addr, name) = (session.addr.clone(), session.name.clone());
         self.entries.push_front(Entry {
             id,
             at,
-            took,
+            value,
             args: cut(args),
             addr,
             name,

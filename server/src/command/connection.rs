@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     command::spec::{Categories, Flags},
+    info::REDIS_VERSION,
     reply::Protocol,
     session::{ReplyMode, Session},
 };
@@ -198,9 +199,6 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// What HELLO and INFO say for clients that choose their ways by the version of Redis.
-pub const REDIS_VERSION: &str = "7.2.4";
-
 const WRONG_PASSWORD: Error =
     Error::text("WRONGPASS invalid username-password pair or user is disabled.");
 
@@ -231,6 +229,7 @@ fn log_in(
     let known = engine.config.get("requirepass").as_bytes();
     let right = known.is_empty() || same_secret(known, password);
     if user != b"default" || !right {
+        engine.stats.denied_logins += 1;
         return Err(WRONG_PASSWORD);
     }
     session.authenticated = true;
@@ -371,9 +370,15 @@ fn write_hello(call: &mut Call<'_>) {
         Protocol::Resp2 => 2,
         Protocol::Resp3 => 3,
     };
+    let engine = &*call.engine;
+    let server = if engine.config.is_on("extended-redis-compatibility") {
+        "redis"
+    } else {
+        "khoa"
+    };
     let reply = &mut *call.reply;
     reply.map(7);
-    for (name, value) in [("server", "khoa"), ("version", REDIS_VERSION)] {
+    for (name, value) in [("server", server), ("version", REDIS_VERSION)] {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }
