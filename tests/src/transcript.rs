@@ -25,6 +25,7 @@
 pub mod document;
 pub mod pattern;
 pub mod run;
+pub mod target;
 pub mod text;
 pub mod wire;
 

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 use khoa_tests::transcript::document::{self, Item, Kind};
-use khoa_tests::transcript::run::{Embedded, Real, play};
+use khoa_tests::transcript::run::play;
+use khoa_tests::transcript::target::{Embedded, Real};
 use khoa_tests::transcript::wire::{Body, Client};
 
 fn main() -> ExitCode {
@@ -109,23 +110,26 @@ fn play_file(file: &Path, arguments: &Arguments, kind: &str) -> Result<Option<bo
     if kind != "khoa" && !is_for(&items, kind) {
         return Ok(None);
     }
+    let settings = document::settings(&items)?;
     let outcome = match arguments.server {
-        Some(addr) => play(&items, &mut Real(addr), arguments.accept)?,
-        None => play(&items, &mut Embedded::start()?, false)?,
+        Some(addr) => play(&items, &Real::prepare(addr, &settings)?, arguments.accept),
+        None => play(&items, &Embedded::start(&settings)?, false),
     };
-    if arguments.accept && outcome.rewritten != source {
-        fs::write(file, &outcome.rewritten).map_err(|error| error.to_string())?;
-        println!(
-            "{}: {} replies written",
-            file.display(),
-            outcome.differences.len()
-        );
+    if arguments.accept && outcome.stopped.is_none() {
+        if outcome.rewritten != source {
+            fs::write(file, &outcome.rewritten).map_err(|error| error.to_string())?;
+            println!(
+                "{}: {} replies written",
+                file.display(),
+                outcome.differences.len()
+            );
+        }
         return Ok(Some(true));
     }
-    for difference in &outcome.differences {
-        print!("{}: {difference}", file.display());
+    if !outcome.is_same() {
+        print!("{}\n{outcome}", file.display());
     }
-    Ok(Some(outcome.differences.is_empty()))
+    Ok(Some(outcome.is_same()))
 }
 
 /// Whether the file says that it was recorded from this kind; one that says nothing is for all.

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::pattern::{self, Order, Pattern};
+use super::target::Setting;
+use super::text::{Captures, words};
 
 /// One line of a transcript, or the lines of one reply.
 #[derive(Debug)]
@@ -86,6 +88,18 @@ pub fn parse(source: &str) -> Result<Vec<Item>, String> {
         item.kind = kind(&item.text).map_err(|error| format!("line {}: {error}", item.line))?;
     }
     Ok(items)
+}
+
+/// The settings that a transcript needs.
+pub fn settings(items: &[Item]) -> Result<Vec<Setting>, String> {
+    let mut settings = Vec::new();
+    for item in items {
+        if let Kind::Config(name, value) = &item.kind {
+            let value = words(value, &Captures::new())?.concat();
+            settings.push((name.clone(), String::from_utf8_lossy(&value).into_owned()));
+        }
+    }
+    Ok(settings)
 }
 
 fn kind(lines: &[String]) -> Result<Kind, String> {

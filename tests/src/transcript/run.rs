@@ -1,16 +1,15 @@
 //! Plays a transcript on a server, compares every reply, and notes what the file should say.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::fmt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use khoa_server::server::Server;
-
 use super::document::{Expectation, Item, Kind};
 use super::pattern::{self, Order};
+use super::target::Target;
 use super::text::{Captures, unquote, words};
-use super::wire::{Body, Client, Received, Reply, encode};
+use super::wire::{Body, Client, Received, encode};
 
 /// How long a reply that is due may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -18,49 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const DOUBT: Duration = Duration::from_millis(300);
 /// How long the recorder waits for one more reply to the same request.
 const AFTERTHOUGHT: Duration = Duration::from_millis(2);
-
-/// A server to play on.
-pub trait Target {
-    /// Where it listens.
-    fn addr(&self) -> SocketAddr;
-    /// Moves its clock, or waits.
-    fn advance(&mut self, time: Duration);
-}
-
-/// A real server, whose clock moves by waiting.
-#[derive(Debug)]
-pub struct Real(pub SocketAddr);
-
-impl Target for Real {
-    fn addr(&self) -> SocketAddr {
-        self.0
-    }
-
-    fn advance(&mut self, time: Duration) {
-        sleep(time);
-    }
-}
-
-/// A server inside this process, whose clock stands still unless a file moves it.
-pub struct Embedded(Server);
-
-impl Embedded {
-    /// Starts one for playing a transcript.
-    pub fn start() -> Result<Self, String> {
-        let builder = Server::builder().frozen();
-        builder.start().map(Self).map_err(|error| error.to_string())
-    }
-}
-
-impl Target for Embedded {
-    fn addr(&self) -> SocketAddr {
-        self.0.addr()
-    }
-
-    fn advance(&mut self, time: Duration) {
-        self.0.advance(time);
-    }
-}
 
 /// A reply that was not what the file says.
 #[derive(Debug)]
@@ -75,8 +31,8 @@ pub struct Difference {
     pub got: Vec<String>,
 }
 
-impl std::fmt::Display for Difference {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Difference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "line {}: {}", self.line, self.request)?;
         for line in &self.expected {
             writeln!(out, "  expected {line}")?;
@@ -93,89 +49,46 @@ impl std::fmt::Display for Difference {
 pub struct Outcome {
     /// The replies that were not as the file says.
     pub differences: Vec<Difference>,
+    /// Why the file could not be played to its end.
+    pub stopped: Option<String>,
     /// The file as it would be right.
     pub rewritten: String,
 }
 
-/// Plays `items` from a clean server on; `record` also fills in what the file leaves open.
-///
-/// An error means that the file could not be played to its end.
-pub fn play(items: &[Item], target: &mut dyn Target, record: bool) -> Result<Outcome, String> {
-    let mut settings = prepare(items, target.addr())?;
+impl Outcome {
+    /// Whether the server did all that the file says.
+    pub fn is_same(&self) -> bool {
+        self.differences.is_empty() && self.stopped.is_none()
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for difference in &self.differences {
+            write!(out, "{difference}")?;
+        }
+        self.stopped
+            .iter()
+            .try_for_each(|stopped| writeln!(out, "{stopped}"))
+    }
+}
+
+/// Plays `items` on a server that is ready for them; `record` also fills in what they leave open.
+pub fn play(items: &[Item], target: &dyn Target, record: bool) -> Outcome {
     let mut player = Player::new(target, record);
     let played = player.play(items);
-    let outcome = player.outcome;
-    settings.restore();
-    played
-        .map(|()| outcome)
-        .map_err(|(line, error)| format!("line {line}: {error}"))
-}
-
-/// Empties the server and makes the settings of the file.
-fn prepare(items: &[Item], addr: SocketAddr) -> Result<Settings, String> {
-    let mut client = Client::connect(addr)?;
-    for words in [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"]] {
-        client.call(words)?;
-    }
-    let mut settings = Settings {
-        client,
-        before: Vec::new(),
-    };
-    for item in items {
-        if let Kind::Config(name, value) = &item.kind {
-            settings.set(name, value)?;
-        }
-    }
-    Ok(settings)
-}
-
-/// The settings that a file changed, and what they were.
-struct Settings {
-    client: Client,
-    before: Vec<(String, String)>,
-}
-
-impl Settings {
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let value = String::from_utf8_lossy(&words(value, &Captures::new())?.concat()).into_owned();
-        let reply = self.client.call(&["CONFIG", "GET", name])?;
-        if let Body::Many(many) = reply.body
-            && let Some(Reply {
-                body: Body::Text(old),
-                ..
-            }) = many.get(1)
-        {
-            self.before
-                .push((name.to_owned(), String::from_utf8_lossy(old).into_owned()));
-        }
-        let reply = self.client.call(&["CONFIG", "SET", name, &value])?;
-        let ok = Reply {
-            tag: b'+',
-            body: Body::Text(b"OK".to_vec()),
-        };
-        if reply == ok {
-            Ok(())
-        } else {
-            Err(format!(
-                "@config {name}: {}",
-                pattern::write(&reply).concat()
-            ))
-        }
-    }
-
-    fn restore(&mut self) {
-        for (name, value) in self.before.drain(..) {
-            // A server that is gone has no settings to restore.
-            let _ = self.client.call(&["CONFIG", "SET", &name, &value]);
-        }
-    }
+    let mut outcome = player.outcome;
+    outcome.stopped = played
+        .err()
+        .map(|(line, error)| format!("line {line}: {error}"));
+    outcome
 }
 
 /// Why playing stopped, and at which line.
 type Stop = (usize, String);
 
 struct Player<'a> {
-    target: &'a mut dyn Target,
+    target: &'a dyn Target,
     record: bool,
     clients: HashMap<String, Client>,
     current: String,
@@ -189,7 +102,7 @@ struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    fn new(target: &'a mut dyn Target, record: bool) -> Self {
+    fn new(target: &'a dyn Target, record: bool) -> Self {
         Self {
             target,
             record,
@@ -221,7 +134,7 @@ impl<'a> Player<'a> {
                 self.leftovers(item).map_err(at_line)?;
             }
         }
-        self.nothing_left()
+        self.nothing_left(items.last().map_or(0, |item| item.line))
     }
 
     fn step(&mut self, kind: &Kind) -> Result<(), String> {
@@ -366,7 +279,7 @@ impl<'a> Player<'a> {
 
     /// Notes a difference; without a reply there is no telling what the next one belongs to.
     fn differ(&mut self, line: usize, expected: &[String], got: Vec<String>) -> Result<(), String> {
-        let stop = !self.record && got.iter().any(|line| line == "< <nothing>");
+        let silent = got.iter().any(|line| line == "< <nothing>");
         let expected = expected.to_vec();
         let request = self.request.clone();
         let difference = Difference {
@@ -375,10 +288,9 @@ impl<'a> Player<'a> {
             expected,
             got,
         };
-        let text = difference.to_string();
         self.outcome.differences.push(difference);
-        if stop {
-            Err(format!("no reply came\n{text}"))
+        if silent && !self.record {
+            Err("no reply came".to_owned())
         } else {
             Ok(())
         }
@@ -407,7 +319,7 @@ impl<'a> Player<'a> {
     }
 
     /// At the end no client may have a reply left that the file does not mention.
-    fn nothing_left(&mut self) -> Result<(), Stop> {
+    fn nothing_left(&mut self, end: usize) -> Result<(), Stop> {
         let mut names: Vec<String> = self.clients.keys().cloned().collect();
         names.sort();
         for name in names {
@@ -423,7 +335,7 @@ impl<'a> Player<'a> {
                         format!("client {name} has a reply left at the end: {got}"),
                     ));
                 }
-                Err(error) => return Err((0, error)),
+                Err(error) => return Err((end, error)),
                 _ => {}
             }
         }
