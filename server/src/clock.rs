@@ -95,7 +95,7 @@ impl Clock {
             State::Running { origin, since } => {
                 Time(origin.0.saturating_add(since.elapsed().as_micros() as u64))
             }
-            State::Frozen { at } => *at,
+            State::Frozen { at, .. } => *at,
         }
     }
 
@@ -106,7 +106,10 @@ impl Clock {
     /// Stops the clock where it is.
     pub fn freeze(&self) {
         let now = self.now();
-        *self.state.lock() = State::Frozen { at: now };
+        let mut state = self.state.lock();
+        if let State::Running { since: beat, .. } = *state {
+            *state = State::Frozen { at: now, beat };
+        }
     }
 
     /// Lets a frozen clock go on from where it stands.
@@ -127,7 +130,7 @@ impl Clock {
                 *origin = time;
                 *since = since.now();
             }
-            State::Frozen { at } => *at = time,
+            State::Frozen { at, .. } => *at = time,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! An in-memory Redis-compatible server.
 
+pub mod answer;
 pub mod blocking;
 pub mod bytestr;
 pub mod clock;
@@ -8,6 +9,7 @@ pub mod config;
 pub mod connection;
 pub mod deadlines;
 pub mod dict;
+pub mod embed;
 pub mod engine;
 pub mod error;
 pub mod extended;
@@ -32,3 +34,9 @@ pub mod shared;
 pub mod slowlog;
 pub mod stats;
 pub mod value;
+
+pub use answer::Answer;
+pub use embed::{Db, Subscriber};
+pub use faults::Fault;
+pub use pubsub::Message;
+pub use server::{Builder, Server};

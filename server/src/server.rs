@@ -30,6 +30,7 @@ pub struct Builder {
     unix_socket: Option<PathBuf>,
     io_threads: usize,
     frozen_at: Option<Option<Time>>,
+    in_runtime: bool,
     seed: Option<u64>,
 }
 
@@ -42,6 +43,7 @@ impl Default for Builder {
             unix_socket: None,
             io_threads: 1,
             frozen_at: None,
+            in_runtime: false,
             seed: None,
         }
     }
@@ -103,6 +105,15 @@ impl Builder {
         self
     }
 
+    /// Runs in the Tokio runtime that `start` is called in, and by that runtime's time: no thread
+    /// and no port, only [`Server::stream`]. In a paused runtime time stands still here too.
+    #[must_use]
+    pub fn in_runtime(mut self) -> Self {
+        self.in_runtime = true;
+        self.port = None;
+        self
+    }
+
     /// Makes what is random (RANDOMKEY, SPOP …) repeat from run to run.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
@@ -128,7 +139,7 @@ impl Builder {
 
     /// Starts the server. It takes connections when this returns.
     pub fn start(self) -> io::Result<Server> {
-        let clock = Clock::real();
+        let clock = if self.in_runtime { Clock::tokio() } else { Clock::real() };
         if let Some(at) = self.frozen_at {
             clock.freeze();
             if let Some(at) = at {
@@ -137,13 +148,9 @@ impl Builder {
         }
         let engine = self.new_engine(clock.now());
         let shared = Shared::new(engine, clock);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(self.io_threads)
-            .thread_name("khoa-server")
-            .enable_all()
-            .build()?;
+        let runtime = if self.in_runtime { None } else { Some(self.new_runtime()?) };
         let mut server = Server {
-            runtime: Some(runtime),
+            runtime,
             shared,
             builder: self,
             addrs: Vec::new(),
@@ -152,6 +159,14 @@ impl Builder {
         server.listen()?;
         server.spawn(keep_time(server.shared.clone()));
         Ok(server)
+    }
+
+    fn new_runtime(&self) -> io::Result<Runtime> {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(self.io_threads)
+            .thread_name("khoa-server")
+            .enable_all()
+            .build()
     }
 
     fn new_engine(&self, now: Time) -> Engine {
@@ -284,9 +299,10 @@ impl Server {
         self.shared.unlock(engine);
     }
 
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = &self.runtime {
-            runtime.spawn(task);
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        match &self.runtime {
+            Some(runtime) => drop(runtime.spawn(task)),
+            None => drop(tokio::spawn(task)),
         }
     }
 

@@ -1,0 +1,311 @@
+//! What a test can do with an embedded server.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use khoa_server::{Fault, Server};
+
+fn server() -> Server {
+    Server::builder().frozen().start().unwrap()
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.addr()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
+}
+
+/// Sends inline requests and reads exactly the reply expected.
+#[track_caller]
+fn talk(stream: &mut TcpStream, request: &str, reply: &str) {
+    stream.write_all(request.as_bytes()).unwrap();
+    expect(stream, reply);
+}
+
+#[track_caller]
+fn expect(stream: &mut TcpStream, reply: &str) {
+    let mut got = vec![0; reply.len()];
+    stream.read_exact(&mut got).unwrap();
+    assert_eq!(String::from_utf8_lossy(&got), reply);
+}
+
+#[track_caller]
+fn expect_end(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    // A connection that is cut with unread input ends with an error instead of an end.
+    let _ = stream.read_to_end(&mut rest);
+    assert_eq!(String::from_utf8_lossy(&rest), "");
+}
+
+/// Waits for what another thread is about to do, without a bound of its own beyond a hang.
+fn until(what: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !what() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it never came");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn it_serves_when_start_returns_and_stops_on_drop() {
+    for _ in 0..50 {
+        let server = Server::start().unwrap();
+        let mut client = connect(&server);
+        talk(&mut client, "SET k v\r\n", "+OK\r\n");
+        let addr = server.addr();
+        drop(server);
+        expect_end(&mut client);
+        assert!(TcpStream::connect(addr).is_err());
+    }
+}
+
+#[test]
+fn hundreds_live_in_one_process() {
+    let servers: Vec<Server> = (0..200).map(|_| Server::start().unwrap()).collect();
+    for (at, server) in servers.iter().enumerate() {
+        server.db(0).set("me", at.to_string());
+    }
+    for (at, server) in servers.iter().enumerate() {
+        let mut client = connect(server);
+        let me = at.to_string();
+        talk(&mut client, "GET me\r\n", &format!("${}\r\n{me}\r\n", me.len()));
+    }
+}
+
+#[test]
+fn advancing_the_clock_meets_every_deadline_in_order() {
+    let server = server();
+    server.run(["CONFIG", "SET", "notify-keyspace-events", "Ex"]);
+    let expired = server.subscribe(["__keyevent@0__:expired"]);
+    for (key, ttl) in [("c", "3000"), ("a", "1000"), ("b", "2000"), ("d", "86400000")] {
+        server.run(["SET", key, "v", "PX", ttl]);
+    }
+    server.advance(Duration::from_secs(3600));
+    let order: Vec<Vec<u8>> =
+        std::iter::from_fn(|| expired.try_next()).map(|message| message.payload).collect();
+    assert_eq!(order, [b"a", b"b", b"c"]);
+    assert_eq!(server.db(0).keys(), [b"d"]);
+}
+
+#[test]
+fn a_frozen_clock_keeps_a_key_until_the_exact_millisecond() {
+    let server = server();
+    server.run(["SET", "lock", "token", "NX", "PX", "100"]);
+    server.advance(Duration::from_millis(99));
+    assert_eq!(server.db(0).ttl("lock"), Some(Duration::from_millis(1)));
+    server.advance(Duration::from_millis(1));
+    assert!(!server.db(0).exists("lock"));
+}
+
+#[test]
+fn advancing_the_clock_ends_a_wait_on_the_wire() {
+    let server = server();
+    let mut client = connect(&server);
+    client.write_all(b"BLPOP queue 5\r\n").unwrap();
+    until(|| server.blocked_clients() == 1);
+    server.advance(Duration::from_secs(5));
+    expect(&mut client, "*-1\r\n");
+}
+
+#[test]
+fn direct_access_serves_a_waiting_client() {
+    let server = server();
+    let mut client = connect(&server);
+    client.write_all(b"BLPOP queue 0\r\n").unwrap();
+    until(|| server.blocked_clients() == 1);
+    server.db(0).push("queue", "job");
+    expect(&mut client, "*2\r\n$5\r\nqueue\r\n$3\r\njob\r\n");
+    assert!(server.db(0).list("queue").is_empty());
+}
+
+#[test]
+fn time_set_back_leaves_keys_with_their_deadlines() {
+    let server = server();
+    server.set_time_ms(1_000_000);
+    server.run(["SET", "k", "v", "PXAT", "1000500"]);
+    server.set_time_ms(900_000);
+    assert_eq!(server.db(0).ttl("k"), Some(Duration::from_millis(100_500)));
+    server.set_time_ms(1_000_500);
+    assert!(!server.db(0).exists("k"));
+}
+
+#[test]
+fn a_restart_keeps_the_port_and_the_data() {
+    let mut server = server();
+    let addr = server.addr();
+    server.db(0).set("k", "v");
+    let mut before = connect(&server);
+    talk(&mut before, "GET k\r\n", "$1\r\nv\r\n");
+    server.restart().unwrap();
+    expect_end(&mut before);
+    assert_eq!(server.addr(), addr);
+    talk(&mut connect(&server), "GET k\r\n", "$1\r\nv\r\n");
+}
+
+#[test]
+fn a_restart_can_lose_the_data() {
+    let mut server = server();
+    server.db(0).set("k", "v");
+    let addr = server.addr();
+    server.restart_empty().unwrap();
+    assert_eq!(server.addr(), addr);
+    talk(&mut connect(&server), "GET k\r\n", "$-1\r\n");
+}
+
+#[test]
+fn an_error_strikes_every_command_until_it_is_cleared() {
+    let server = server();
+    let mut client = connect(&server);
+    server.fail_with("LOADING not yet");
+    talk(&mut client, "PING\r\n", "-LOADING not yet\r\n");
+    assert_eq!(server.run(["PING"]), "PONG");
+    server.clear_faults();
+    talk(&mut client, "PING\r\n", "+PONG\r\n");
+}
+
+#[test]
+fn a_swallowed_reply_was_executed() {
+    let server = server();
+    let mut client = connect(&server);
+    server.inject_on("SET", Fault::SwallowReply, 1);
+    talk(&mut client, "SET k v\r\nPING\r\n", "+PONG\r\n");
+    assert_eq!(server.db(0).get("k").as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
+fn a_connection_is_dropped_before_or_after_the_command() {
+    let server = server();
+    let mut client = connect(&server);
+    server.inject_on("SET", Fault::DropBefore, 1);
+    client.write_all(b"SET before v\r\n").unwrap();
+    expect_end(&mut client);
+    assert!(!server.db(0).exists("before"));
+    let mut client = connect(&server);
+    server.inject_on("SET", Fault::DropAfter, 1);
+    client.write_all(b"SET after v\r\n").unwrap();
+    expect_end(&mut client);
+    assert!(server.db(0).exists("after"));
+}
+
+#[test]
+fn latency_holds_up_the_client_it_strikes_and_no_other() {
+    let server = server();
+    let (mut slow, mut other) = (connect(&server), connect(&server));
+    server.inject_on("GET", Fault::Latency(Duration::from_millis(50)), 1);
+    let start = Instant::now();
+    slow.write_all(b"GET k\r\n").unwrap();
+    talk(&mut other, "PING\r\n", "+PONG\r\n");
+    expect(&mut slow, "$-1\r\n");
+    assert!(start.elapsed() >= Duration::from_millis(50));
+}
+
+#[test]
+fn a_password_can_be_asked_for() {
+    let server = server();
+    server.require_auth(Some("secret"));
+    let mut client = connect(&server);
+    talk(&mut client, "GET k\r\n", "-NOAUTH Authentication required.\r\n");
+    talk(&mut client, "AUTH secret\r\nGET k\r\n", "+OK\r\n$-1\r\n");
+    assert!(server.url().contains(":secret@"));
+}
+
+#[test]
+fn a_seed_repeats_what_is_random() {
+    let pick = || {
+        let server = Server::builder().seed(7).start().unwrap();
+        for n in 0..100 {
+            server.db(0).set(format!("key:{n}"), "v");
+        }
+        (0..20).map(|_| server.run(["RANDOMKEY"]).to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(pick(), pick());
+}
+
+#[test]
+fn counters_count() {
+    let server = server();
+    let mut client = connect(&server);
+    talk(&mut client, "SET a 1\r\nGET a\r\nGET a\r\n", "+OK\r\n$1\r\n1\r\n$1\r\n1\r\n");
+    assert_eq!((server.calls_of("get"), server.calls_of("set")), (2, 1));
+    assert_eq!((server.connected_clients(), server.connections_received()), (1, 1));
+    drop(client);
+    until(|| server.connected_clients() == 0);
+}
+
+#[test]
+fn the_dump_shows_every_key() {
+    let server = server();
+    server.run(["SET", "a", "x", "PX", "1500"]);
+    server.db(0).push("l", "1");
+    assert_eq!(server.db(0).dump(), "a (string, 1500 ms left) \"x\"\nl (list) [\"1\"]\n");
+}
+
+#[test]
+fn a_unix_socket_serves_as_a_port_does() {
+    let path = std::env::temp_dir().join(format!("khoa-test-{}.sock", std::process::id()));
+    let server = Server::builder().no_port().unix_socket(&path).start().unwrap();
+    let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    stream.write_all(b"PING\r\n").unwrap();
+    let mut reply = [0; 7];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+    drop(server);
+    assert!(!path.exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_ends_share_one_paused_runtime() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let server = Server::builder().in_runtime().start().unwrap();
+    let mut stream = server.stream();
+    let start = tokio::time::Instant::now();
+    // An hour of waiting takes no time: the runtime jumps to the server's next deadline.
+    stream.write_all(b"SET k v PX 60000\r\nBLPOP queue 3600\r\nGET k\r\n").await.unwrap();
+    let mut reply = [0; 15];
+    stream.read_exact(&mut reply).await.unwrap();
+    assert_eq!(&reply, b"+OK\r\n*-1\r\n$-1\r\n");
+    assert_eq!(start.elapsed().as_secs(), 3600);
+}
+
+#[test]
+fn half_a_connection_still_gets_its_replies() {
+    let server = server();
+    let mut client = connect(&server);
+    let many = "INCR n\r\n".repeat(10_000);
+    client.write_all(many.as_bytes()).unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut replies = String::new();
+    client.read_to_string(&mut replies).unwrap();
+    assert!(replies.ends_with(":9999\r\n:10000\r\n"));
+}
+
+#[test]
+fn a_waiter_that_leaves_takes_nothing_along() {
+    let server = server();
+    let mut client = connect(&server);
+    client.write_all(b"BLPOP queue 0\r\n").unwrap();
+    until(|| server.blocked_clients() == 1);
+    drop(client);
+    until(|| server.blocked_clients() == 0);
+    server.db(0).push("queue", "job");
+    assert_eq!(server.db(0).list("queue"), [b"job"]);
+}
+
+#[test]
+fn waiters_are_served_in_the_order_in_which_they_came() {
+    let server = server();
+    let mut clients: Vec<TcpStream> = Vec::new();
+    for at in 0..20 {
+        let mut client = connect(&server);
+        client.write_all(b"BLPOP queue 0\r\n").unwrap();
+        clients.push(client);
+        until(|| server.blocked_clients() == at + 1);
+    }
+    for (at, client) in clients.iter_mut().enumerate() {
+        server.db(0).push("queue", format!("{at:02}"));
+        expect(client, &format!("*2\r\n$5\r\nqueue\r\n$2\r\n{at:02}\r\n"));
+    }
+}
