@@ -98,7 +98,9 @@ fn parse(bytes: &[u8], depth: u32) -> Option<(Answer, &[u8])> {
 }
 
 fn parse_bytes(kind: u8, len: i64, rest: &[u8]) -> Option<(Answer, &[u8])> {
-    let Ok(len) = usize::try_from(len) else { return Some((Answer::Nil, rest)) };
+    let Ok(len) = usize::try_from(len) else {
+        return Some((Answer::Nil, rest));
+    };
     // A verbatim string begins with its format and a colon.
     let skip = if kind == b'=' { 4 } else { 0 };
     let content = rest.get(skip..len)?.to_vec();

@@ -36,13 +36,9 @@ pub struct Clock {
 
 enum State {
     /// `origin` is the time shown at `since`.
-    Running {
-        origin: Time,
-        since: Beat,
-    },
-    Frozen {
-        at: Time,
-    },
+    Running { origin: Time, since: Beat },
+    /// `beat` is taken up again when the clock may run on.
+    Frozen { at: Time, beat: Beat },
 }
 
 /// Where the beats come from.
@@ -115,10 +111,10 @@ impl Clock {
     /// Lets a frozen clock go on from where it stands.
     pub fn unfreeze(&self) {
         let mut state = self.state.lock();
-        if let State::Frozen { at } = *state {
+        if let State::Frozen { at, beat } = *state {
             *state = State::Running {
                 origin: at,
-                since: Beat::Real(Instant::now()),
+                since: beat.now(),
             };
         }
     }

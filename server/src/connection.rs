@@ -40,8 +40,13 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// Serves one client until either side ends the connection.
-pub async fn serve(stream: impl Stream, shared: Arc<Shared>, addr: String, laddr: String) {
-    let handle = Arc::new(Handle::default());
+pub async fn serve(
+    stream: impl Stream,
+    shared: Arc<Shared>,
+    handle: Arc<Handle>,
+    addr: String,
+    laddr: String,
+) {
     let (id, authenticated) = join(&shared, &handle, addr, laddr);
     let mut connection = Connection {
         stream,

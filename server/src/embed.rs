@@ -32,10 +32,13 @@ impl Server {
     /// the server's own threads otherwise.
     pub fn stream(&self) -> DuplexStream {
         let (near, far) = tokio::io::duplex(STREAM_BUFFER);
-        let task = connection::serve(far, self.shared.clone(), String::new(), String::new());
+        let serve = |handle: Handle| {
+            let shared = self.shared.clone();
+            connection::serve(far, shared, Arc::new(handle), String::new(), String::new())
+        };
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(task)),
-            Err(_) => self.spawn(task),
+            Ok(runtime) => drop(runtime.spawn(serve(Handle::foreign()))),
+            Err(_) => self.spawn(serve(Handle::default())),
         }
         near
     }
@@ -57,7 +60,10 @@ impl Server {
 
     /// Direct access to one of the databases. One that does not exist answers with errors.
     pub fn db(&self, number: usize) -> Db<'_> {
-        Db { shared: &self.shared, number }
+        Db {
+            shared: &self.shared,
+            number,
+        }
     }
 
     /// Every command of every client fails with this error from now on; the code comes first,
@@ -68,12 +74,20 @@ impl Server {
 
     /// Lets a fault strike all commands, until [`Server::clear_faults`].
     pub fn inject(&self, fault: Fault) {
-        self.add_rule(Rule { command: None, fault, times: None });
+        self.add_rule(Rule {
+            command: None,
+            fault,
+            times: None,
+        });
     }
 
     /// Lets a fault strike one command, by its name in any case, for so many calls.
     pub fn inject_on(&self, command: &str, fault: Fault, times: u64) {
-        self.add_rule(Rule { command: Some(command.to_owned()), fault, times: Some(times) });
+        self.add_rule(Rule {
+            command: Some(command.to_owned()),
+            fault,
+            times: Some(times),
+        });
     }
 
     /// Ends all faults.
@@ -92,7 +106,9 @@ impl Server {
     pub fn require_auth(&self, password: Option<&str>) {
         let mut engine = self.shared.lock();
         // Any text is a password, so this cannot be refused.
-        let _ = engine.config.set("requirepass", password.unwrap_or_default());
+        let _ = engine
+            .config
+            .set("requirepass", password.unwrap_or_default());
     }
 
     /// Makes what is random (RANDOMKEY, SPOP …) go on in a way that repeats.
@@ -126,7 +142,10 @@ impl Server {
     /// How often a command ran, by its name in lower case.
     pub fn calls_of(&self, command: &str) -> u64 {
         let engine = self.shared.lock();
-        let stats = engine.stats.by_command().find(|(row, _)| row.name == command);
+        let stats = engine
+            .stats
+            .by_command()
+            .find(|(row, _)| row.name == command);
         stats.map_or(0, |(_, stats)| stats.calls)
     }
 
@@ -168,7 +187,11 @@ impl Server {
                 engine.pubsub.patterns.add(pattern, id);
             }
         }
-        Subscriber { shared: self.shared.clone(), id, messages }
+        Subscriber {
+            shared: self.shared.clone(),
+            id,
+            messages,
+        }
     }
 }
 
@@ -224,7 +247,9 @@ impl Db<'_> {
 
     /// The time that a key has left; `None` when it has no deadline or does not exist.
     pub fn ttl(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
-        let millis = self.run([b"PTTL".as_slice(), key.as_ref()]).into_integer()?;
+        let millis = self
+            .run([b"PTTL".as_slice(), key.as_ref()])
+            .into_integer()?;
         u64::try_from(millis).ok().map(Duration::from_millis)
     }
 
@@ -254,7 +279,8 @@ impl Db<'_> {
 
     /// All elements of a list.
     pub fn list(&self, key: impl AsRef<[u8]>) -> Vec<Vec<u8>> {
-        self.run([b"LRANGE".as_slice(), key.as_ref(), b"0", b"-1"]).into_list()
+        self.run([b"LRANGE".as_slice(), key.as_ref(), b"0", b"-1"])
+            .into_list()
     }
 
     /// Deletes every key of the database.

@@ -139,7 +139,11 @@ impl Builder {
 
     /// Starts the server. It takes connections when this returns.
     pub fn start(self) -> io::Result<Server> {
-        let clock = if self.in_runtime { Clock::tokio() } else { Clock::real() };
+        let clock = if self.in_runtime {
+            Clock::tokio()
+        } else {
+            Clock::real()
+        };
         if let Some(at) = self.frozen_at {
             clock.freeze();
             if let Some(at) = at {
@@ -148,7 +152,11 @@ impl Builder {
         }
         let engine = self.new_engine(clock.now());
         let shared = Shared::new(engine, clock);
-        let runtime = if self.in_runtime { None } else { Some(self.new_runtime()?) };
+        let runtime = if self.in_runtime {
+            None
+        } else {
+            Some(self.new_runtime()?)
+        };
         let mut server = Server {
             runtime,
             shared,
@@ -251,8 +259,9 @@ impl Server {
         for client in &self.shared.clients {
             client.kill();
         }
-        // A killed connection leaves within a turn of its task.
-        while !self.shared.clients.is_empty() {
+        // A killed connection leaves within a turn of its task. Those that another runtime serves
+        // may need this very thread for it.
+        while self.shared.clients.iter().any(|client| !client.foreign) {
             std::thread::yield_now();
         }
     }
@@ -469,7 +478,7 @@ fn admit(
             let text = b"-ERR max number of clients reached\r\n";
             let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, text).await;
         } else {
-            connection::serve(stream, shared, addr, laddr).await;
+            connection::serve(stream, shared, Arc::default(), addr, laddr).await;
         }
     });
 }

@@ -109,11 +109,21 @@ pub struct Handle {
     waker: Mutex<Option<Waker>>,
     signaled: AtomicBool,
     killed: AtomicBool,
+    /// Is it served by a runtime that is not the server's own?
+    pub foreign: bool,
     /// Bytes taken from the outbox and not yet written to the socket.
     pub unwritten: AtomicUsize,
 }
 
 impl Handle {
+    /// The handle of a client that a runtime of the caller's serves.
+    pub fn foreign() -> Handle {
+        Handle {
+            foreign: true,
+            ..Handle::default()
+        }
+    }
+
     /// Something waits for the connection in the engine: output, or the end of a wait.
     pub fn signal(&self) {
         if !self.signaled.swap(true, Ordering::AcqRel) {

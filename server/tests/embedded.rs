@@ -14,7 +14,9 @@ fn server() -> Server {
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.addr()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
     stream
 }
 
@@ -71,7 +73,11 @@ fn hundreds_live_in_one_process() {
     for (at, server) in servers.iter().enumerate() {
         let mut client = connect(server);
         let me = at.to_string();
-        talk(&mut client, "GET me\r\n", &format!("${}\r\n{me}\r\n", me.len()));
+        talk(
+            &mut client,
+            "GET me\r\n",
+            &format!("${}\r\n{me}\r\n", me.len()),
+        );
     }
 }
 
@@ -80,12 +86,18 @@ fn advancing_the_clock_meets_every_deadline_in_order() {
     let server = server();
     server.run(["CONFIG", "SET", "notify-keyspace-events", "Ex"]);
     let expired = server.subscribe(["__keyevent@0__:expired"]);
-    for (key, ttl) in [("c", "3000"), ("a", "1000"), ("b", "2000"), ("d", "86400000")] {
+    for (key, ttl) in [
+        ("c", "3000"),
+        ("a", "1000"),
+        ("b", "2000"),
+        ("d", "86400000"),
+    ] {
         server.run(["SET", key, "v", "PX", ttl]);
     }
     server.advance(Duration::from_secs(3600));
-    let order: Vec<Vec<u8>> =
-        std::iter::from_fn(|| expired.try_next()).map(|message| message.payload).collect();
+    let order: Vec<Vec<u8>> = std::iter::from_fn(|| expired.try_next())
+        .map(|message| message.payload)
+        .collect();
     assert_eq!(order, [b"a", b"b", b"c"]);
     assert_eq!(server.db(0).keys(), [b"d"]);
 }
@@ -207,7 +219,11 @@ fn a_password_can_be_asked_for() {
     let server = server();
     server.require_auth(Some("secret"));
     let mut client = connect(&server);
-    talk(&mut client, "GET k\r\n", "-NOAUTH Authentication required.\r\n");
+    talk(
+        &mut client,
+        "GET k\r\n",
+        "-NOAUTH Authentication required.\r\n",
+    );
     talk(&mut client, "AUTH secret\r\nGET k\r\n", "+OK\r\n$-1\r\n");
     assert!(server.url().contains(":secret@"));
 }
@@ -219,7 +235,9 @@ fn a_seed_repeats_what_is_random() {
         for n in 0..100 {
             server.db(0).set(format!("key:{n}"), "v");
         }
-        (0..20).map(|_| server.run(["RANDOMKEY"]).to_string()).collect::<Vec<_>>()
+        (0..20)
+            .map(|_| server.run(["RANDOMKEY"]).to_string())
+            .collect::<Vec<_>>()
     };
     assert_eq!(pick(), pick());
 }
@@ -228,9 +246,16 @@ fn a_seed_repeats_what_is_random() {
 fn counters_count() {
     let server = server();
     let mut client = connect(&server);
-    talk(&mut client, "SET a 1\r\nGET a\r\nGET a\r\n", "+OK\r\n$1\r\n1\r\n$1\r\n1\r\n");
+    talk(
+        &mut client,
+        "SET a 1\r\nGET a\r\nGET a\r\n",
+        "+OK\r\n$1\r\n1\r\n$1\r\n1\r\n",
+    );
     assert_eq!((server.calls_of("get"), server.calls_of("set")), (2, 1));
-    assert_eq!((server.connected_clients(), server.connections_received()), (1, 1));
+    assert_eq!(
+        (server.connected_clients(), server.connections_received()),
+        (1, 1)
+    );
     drop(client);
     until(|| server.connected_clients() == 0);
 }
@@ -240,13 +265,20 @@ fn the_dump_shows_every_key() {
     let server = server();
     server.run(["SET", "a", "x", "PX", "1500"]);
     server.db(0).push("l", "1");
-    assert_eq!(server.db(0).dump(), "a (string, 1500 ms left) \"x\"\nl (list) [\"1\"]\n");
+    assert_eq!(
+        server.db(0).dump(),
+        "a (string, 1500 ms left) \"x\"\nl (list) [\"1\"]\n"
+    );
 }
 
 #[test]
 fn a_unix_socket_serves_as_a_port_does() {
     let path = std::env::temp_dir().join(format!("khoa-test-{}.sock", std::process::id()));
-    let server = Server::builder().no_port().unix_socket(&path).start().unwrap();
+    let server = Server::builder()
+        .no_port()
+        .unix_socket(&path)
+        .start()
+        .unwrap();
     let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
     stream.write_all(b"PING\r\n").unwrap();
     let mut reply = [0; 7];
@@ -263,7 +295,10 @@ async fn both_ends_share_one_paused_runtime() {
     let mut stream = server.stream();
     let start = tokio::time::Instant::now();
     // An hour of waiting takes no time: the runtime jumps to the server's next deadline.
-    stream.write_all(b"SET k v PX 60000\r\nBLPOP queue 3600\r\nGET k\r\n").await.unwrap();
+    stream
+        .write_all(b"SET k v PX 60000\r\nBLPOP queue 3600\r\nGET k\r\n")
+        .await
+        .unwrap();
     let mut reply = [0; 15];
     stream.read_exact(&mut reply).await.unwrap();
     assert_eq!(&reply, b"+OK\r\n*-1\r\n$-1\r\n");
