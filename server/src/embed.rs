@@ -136,7 +136,7 @@ impl Server {
 
     /// Commands run since the start, those of scripts and transactions included.
     pub fn commands_processed(&self) -> u64 {
-        self.shared.lock().stats.commands
+        self.shared.lock().stats.commands.total()
     }
 
     /// How often a command ran, by its name in lower case.
