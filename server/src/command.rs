@@ -10,14 +10,18 @@ use crate::{blocking::Wait, engine::Engine, error::Error, number, reply::Reply, 
 
 pub mod bitmaps;
 pub mod connection;
+mod draws;
+pub mod hashes;
 pub mod help;
 pub mod introspection;
 pub mod key_positions;
 pub mod keys;
 pub mod lists;
 pub mod pubsub;
+mod scanning;
 pub mod serialization;
 pub mod server;
+pub mod sets;
 pub mod spec;
 pub mod strings;
 pub mod transactions;
@@ -28,12 +32,14 @@ pub use spec::{Begin, Categories, Find, Flags, KeySpec};
 static FAMILIES: &[&[Command]] = &[
     bitmaps::COMMANDS,
     connection::COMMANDS,
+    hashes::COMMANDS,
     introspection::COMMANDS,
     keys::COMMANDS,
     lists::COMMANDS,
     pubsub::COMMANDS,
     serialization::COMMANDS,
     server::COMMANDS,
+    sets::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];

@@ -7,6 +7,8 @@
 //! The door acts on the selected database. Changes are noted only while somebody could care, and
 //! the engine collects them after each command ([`Keyspace::take_changes`]).
 
+use std::collections::BTreeSet;
+
 use crate::{
     bytestr::ByteStr,
     clock::Time,
@@ -94,6 +96,11 @@ impl Event {
     }
 
     const DEL: Event = Event::generic("del");
+    /// Fields of a hash came to their end.
+    pub const HEXPIRED: Event = Event {
+        class: Class::EXPIRED,
+        name: "hexpired",
+    };
     const EXPIRED: Event = Event {
         class: Class::EXPIRED,
         name: "expired",
@@ -178,6 +185,9 @@ impl Timed for Entry {
 struct Database {
     dict: Dict<Entry>,
     deadlines: Deadlines,
+    /// When the first part of a value ends, for the few keys that have such parts: hashes with
+    /// field deadlines.
+    parts: BTreeSet<(u64, ByteStr)>,
 }
 
 impl Database {
@@ -185,10 +195,15 @@ impl Database {
         Database {
             dict: Dict::new(),
             deadlines: Deadlines::new(now),
+            parts: BTreeSet::new(),
         }
     }
 
     fn remove_at(&mut self, at: usize) -> Entry {
+        let entry = self.dict.at(at);
+        if let Some(part) = entry.value.next_part_deadline() {
+            self.parts.remove(&(part, entry.key.clone()));
+        }
         if self.dict.at(at).deadline != NEVER {
             self.deadlines.remove(self.dict.entries_mut(), at);
         }
@@ -199,6 +214,33 @@ impl Database {
             self.deadlines.moved(self.dict.entries_mut(), from, at);
         }
         removed.entry
+    }
+
+    /// Brings the index of parts up to date after the value at a position has changed. Returns
+    /// when the first part ends now.
+    fn track_part(&mut self, at: usize, before: Option<u64>) -> u64 {
+        let entry = self.dict.at(at);
+        let after = entry.value.next_part_deadline();
+        if before != after {
+            if let Some(before) = before {
+                self.parts.remove(&(before, entry.key.clone()));
+            }
+            if let Some(after) = after {
+                self.parts.insert((after, entry.key.clone()));
+            }
+        }
+        after.unwrap_or(NEVER)
+    }
+
+    /// The position of a key of whose value some part is due.
+    fn due_part(&self, now: u64) -> Option<usize> {
+        let (_, key) = self.parts.first().filter(|(part, _)| *part <= now)?;
+        self.dict.find(key)
+    }
+
+    fn next_deadline(&self) -> Option<u64> {
+        let part = self.parts.first().map(|(part, _)| *part);
+        self.deadlines.next().into_iter().chain(part).min()
     }
 
     fn set_deadline(&mut self, at: usize, deadline: u64) {
@@ -218,6 +260,8 @@ pub struct KeyStats {
     pub hits: u64,
     pub misses: u64,
     pub expired: u64,
+    /// Parts of values, such as fields of hashes.
+    pub expired_parts: u64,
 }
 
 /// What was taken out of the keyspace and is costly to free: it is dropped off the engine's lock.
@@ -568,7 +612,7 @@ impl Keyspace {
 
     /// A moment, in milliseconds, before which no key is due; for the timer.
     pub fn next_deadline(&mut self) -> Option<u64> {
-        let next = self.dbs.iter().filter_map(|db| db.deadlines.next()).min();
+        let next = self.dbs.iter().filter_map(Database::next_deadline).min();
         self.earliest = next.unwrap_or(NEVER);
         next
     }
@@ -591,7 +635,9 @@ impl Keyspace {
                     return false;
                 }
                 budget -= 1;
-                let Database { dict, deadlines } = &mut self.dbs[db];
+                let Database {
+                    dict, deadlines, ..
+                } = &mut self.dbs[db];
                 match deadlines.step(dict.entries_mut(), now) {
                     Step::Due(at) => {
                         // Out of the index already, so that the removal must not look there.
@@ -601,6 +647,12 @@ impl Keyspace {
                     Step::Working => {}
                     Step::Idle => break,
                 }
+            }
+            while let Some(at) = self.dbs[db].due_part(now) {
+                if budget == 0 {
+                    return false;
+                }
+                budget = budget.saturating_sub(self.expire_parts(db, at, budget).max(1));
             }
         }
         self.next_deadline();
@@ -617,26 +669,58 @@ impl Keyspace {
     fn find_hashed(&mut self, key: &[u8], hash: u32) -> Option<usize> {
         let dict = &self.dbs[self.selected].dict;
         let at = dict.find_hashed(key, hash)?;
-        if dict.at(at).deadline > self.now.millis() {
-            return Some(at);
+        let (entry, now) = (dict.at(at), self.now.millis());
+        if entry.deadline <= now {
+            self.expire_at(self.selected, at);
+            return None;
         }
-        self.expire_at(self.selected, at);
-        None
+        if entry.value.next_part_deadline().is_some_and(|part| part <= now) {
+            self.expire_parts(self.selected, at, usize::MAX);
+            return self.dbs[self.selected].dict.find_hashed(key, hash);
+        }
+        Some(at)
+    }
+
+    /// Drops up to `limit` due parts of the value at a position, and the key with the last of
+    /// them. Returns how many it dropped one by one.
+    fn expire_parts(&mut self, db: usize, at: usize, limit: usize) -> usize {
+        let now = self.now.millis();
+        let entry = self.dbs[db].dict.at_mut(at);
+        let before = entry.value.next_part_deadline();
+        let Value::Hash(hash) = &mut entry.value else { return 0 };
+        // A hash of which nothing will be left goes as a whole, and at once.
+        let gone = hash.is_all_due(now);
+        let (len, mut dropped) = (hash.len(), 0);
+        if !gone {
+            dropped = hash.drop_due(now, limit, |_| {});
+        }
+        let key = entry.key.clone();
+        self.dbs[db].track_part(at, before);
+        self.stats.expired_parts += if gone { len } else { dropped } as u64;
+        self.dirty += 1;
+        self.note_in(db, &key, Event::HEXPIRED);
+        if gone {
+            let entry = self.dbs[db].remove_at(at);
+            self.discard(entry.value);
+            self.note_in(db, &key, Event::DEL);
+        }
+        dropped
+    }
+
+    /// Notes a change that no command made, in any database.
+    fn note_in(&mut self, db: usize, key: &ByteStr, event: Event) {
+        let event = Some(event).filter(|event| self.notify & event.class.0 != 0);
+        if self.observed || event.is_some() {
+            let key = key.clone();
+            self.changes.push(Change::Key { db, key, touched: true, event });
+        }
     }
 
     fn expire_at(&mut self, db: usize, at: usize) {
         let entry = self.dbs[db].remove_at(at);
         self.stats.expired += 1;
         self.dirty += 1;
-        if self.observed || self.notify & Class::EXPIRED.0 != 0 {
-            let event = (self.notify & Class::EXPIRED.0 != 0).then_some(Event::EXPIRED);
-            self.changes.push(Change::Key {
-                db,
-                key: entry.key,
-                touched: true,
-                event,
-            });
-        }
+        self.note_in(db, &entry.key, Event::EXPIRED);
         self.discard(entry.value);
     }
 
@@ -649,7 +733,9 @@ impl Keyspace {
 
     fn replace(&mut self, at: usize, value: Value, ttl: Ttl) {
         let db = &mut self.dbs[self.selected];
+        let part = db.dict.at(at).value.next_part_deadline();
         let old = std::mem::replace(&mut db.dict.at_mut(at).value, value);
+        self.earliest = self.earliest.min(db.track_part(at, part));
         let deadline = match ttl {
             Ttl::Keep => None,
             Ttl::Clear => Some(NEVER),
@@ -679,6 +765,7 @@ impl Keyspace {
             access,
         };
         let at = db.dict.insert_new_hashed(entry, hash);
+        self.earliest = self.earliest.min(db.track_part(at, None));
         if let Ttl::At(deadline) = ttl {
             db.set_deadline(at, deadline);
             self.earliest = self.earliest.min(deadline);
@@ -696,9 +783,11 @@ impl Keyspace {
         change: impl FnOnce(&mut T) -> (R, Option<Event>),
     ) -> Result<R, Error> {
         let db = &mut self.dbs[self.selected];
+        let part = db.dict.at(at).value.next_part_deadline();
         let value = T::of_mut(&mut db.dict.at_mut(at).value).ok_or(Error::WRONG_TYPE)?;
         let (result, event) = change(value);
         let emptied = value.is_empty();
+        self.earliest = self.earliest.min(db.track_part(at, part));
         if let Some(event) = event {
             self.changed(key, event);
         }

@@ -1,0 +1,1164 @@
+//! Hashes: fields with values, counters in them, and fields that end at a deadline of their own.
+
+use super::{
+    draws,
+    scanning::{self, ScanOptions},
+    *,
+};
+use crate::{
+    command::spec::{Categories, Flags, KeySpec},
+    extended::Extended,
+    keyspace::Event,
+    reply::Protocol,
+    value::{hash::Hash, limits::Limits, packed::Item},
+};
+
+/// The hash commands.
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "hdel",
+        arity: -3,
+        flags: Flags::of([Flags::WRITE, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW delete", 1)],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Deletes fields of a hash.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key field:string...",
+        handler: hdel,
+        ..Command::BASE
+    },
+    Command {
+        name: "hexists",
+        arity: 3,
+        flags: Flags::of([Flags::READONLY, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO", 1)],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Says whether a hash has a field.",
+        args: "key:key field:string",
+        handler: hexists,
+        ..Command::BASE
+    },
+    Command {
+        name: "hexpire",
+        arity: -6,
+        flags: Flags::of([Flags::WRITE, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW update", 1)],
+        group: "hash",
+        since: "9.0.0",
+        summary: "Gives fields a time to live, in seconds.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key seconds:integer [condition<NX|XX|GT|LT>] FIELDS@fields(numfields:integer \
+            field:string...)",
+        handler: hexpire,
+        ..Command::BASE
+    },
+    Command {
+        name: "hexpireat",
+        arity: -6,
+        flags: Flags::of([Flags::WRITE, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW update", 1)],
+        group: "hash",
+        since: "9.0.0",
+        summary: "Gives fields a deadline, as a Unix time in seconds.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key unix-time-seconds:integer [condition<NX|XX|GT|LT>] \
+            FIELDS@fields(numfields:integer field:string...)",
+        handler: hexpireat,
+        ..Command::BASE
+    },
+    Command {
+        name: "hexpiretime",
+        arity: -5,
+        flags: Flags::of([Flags::READONLY, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO access", 1)],
+        group: "hash",
+        since: "9.0.0",
+        summary: "Returns the deadlines of fields, as Unix times in seconds.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        handler: hexpiretime,
+        ..Command::BASE
+    },
+    Command {
+        name: "hget",
+        arity: 3,
+        flags: Flags::of([Flags::READONLY, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO access", 1)],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Returns the value of a field.",
+        args: "key:key field:string",
+        handler: hget,
+        ..Command::BASE
+    },
+    Command {
+        name: "hgetall",
+        arity: 2,
+        flags: Flags::READONLY,
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO access", 1)],
+        tips: &["nondeterministic_output_order"],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Returns all fields with their values.",
+        complexity: "O(N) where N is the size of the hash",
+        args: "key:key",
+        handler: hgetall,
+        ..Command::BASE
+    },
+    Command {
+        name: "hgetdel",
+        arity: -5,
+        flags: Flags::of([Flags::WRITE, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW access delete", 1)],
+        group: "hash",
+        since: "9.1.0",
+        summary: "Returns the values of fields and deletes the fields.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        handler: hgetdel,
+        ..Command::BASE
+    },
+    Command {
+        name: "hgetex",
+        arity: -5,
+        flags: Flags::of([Flags::WRITE, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW access update", 1)],
+        group: "hash",
+        since: "9.0.0",
+        summary: "Returns the values of fields and changes or removes their deadlines.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key [expiration<EX@seconds:integer|PX@milliseconds:integer|\
+            EXAT@unix-time-seconds:unix-time|PXAT@unix-time-milliseconds:unix-time|PERSIST>] \
+            FIELDS@fields(numfields:integer field:string...)",
+        handler: hgetex,
+        ..Command::BASE
+    },
+    Command {
+        name: "hincrby",
+        arity: 4,
+        flags: Flags::of([Flags::WRITE, Flags::DENYOOM, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW access update", 1)],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Raises the integer in a field by a given amount.",
+        args: "key:key field:string increment:integer",
+        handler: hincrby,
+        ..Command::BASE
+    },
+    Command {
+        name: "hincrbyfloat",
+        arity: 4,
+        flags: Flags::of([Flags::WRITE, Flags::DENYOOM, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW access update", 1)],
+        group: "hash",
+        since: "2.6.0",
+        summary: "Raises the number in a field by a given fractional amount.",
+        args: "key:key field:string increment:double",
+        handler: hincrbyfloat,
+        ..Command::BASE
+    },
+    Command {
+        name: "hkeys",
+        arity: 2,
+        flags: Flags::READONLY,
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO access", 1)],
+        tips: &["nondeterministic_output_order"],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Returns the names of all fields.",
+        complexity: "O(N) where N is the size of the hash",
+        args: "key:key",
+        handler: hkeys,
+        ..Command::BASE
+    },
+    Command {
+        name: "hlen",
+        arity: 2,
+        flags: Flags::of([Flags::READONLY, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO", 1)],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Returns the number of fields.",
+        args: "key:key",
+        handler: hlen,
+        ..Command::BASE
+    },
+    Command {
+        name: "hmget",
+        arity: -3,
+        flags: Flags::of([Flags::READONLY, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO access", 1)],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Returns the values of several fields.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key field:string...",
+        handler: hmget,
+        ..Command::BASE
+    },
+    Command {
+        name: "hmset",
+        arity: -4,
+        flags: Flags::of([Flags::WRITE, Flags::DENYOOM, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW update", 1)],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Sets several fields, under the name that HSET made needless.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key data(field:string value:string)...",
+        handler: hmset,
+        ..Command::BASE
+    },
+    Command {
+        name: "hpersist",
+        arity: -5,
+        flags: Flags::of([Flags::WRITE, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW update", 1)],
+        group: "hash",
+        since: "9.0.0",
+        summary: "Takes the deadlines of fields away.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        handler: hpersist,
+        ..Command::BASE
+    },
+    Command {
+        name: "hpexpire",
+        arity: -6,
+        flags: Flags::of([Flags::WRITE, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW update", 1)],
+        group: "hash",
+        since: "9.0.0",
+        summary: "Gives fields a time to live, in milliseconds.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key milliseconds:integer [condition<NX|XX|GT|LT>] \
+            FIELDS@fields(numfields:integer field:string...)",
+        handler: hpexpire,
+        ..Command::BASE
+    },
+    Command {
+        name: "hpexpireat",
+        arity: -6,
+        flags: Flags::of([Flags::WRITE, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW update", 1)],
+        group: "hash",
+        since: "9.0.0",
+        summary: "Gives fields a deadline, as a Unix time in milliseconds.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key unix-time-milliseconds:integer [condition<NX|XX|GT|LT>] \
+            FIELDS@fields(numfields:integer field:string...)",
+        handler: hpexpireat,
+        ..Command::BASE
+    },
+    Command {
+        name: "hpexpiretime",
+        arity: -5,
+        flags: Flags::of([Flags::READONLY, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO access", 1)],
+        group: "hash",
+        since: "9.0.0",
+        summary: "Returns the deadlines of fields, as Unix times in milliseconds.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        handler: hpexpiretime,
+        ..Command::BASE
+    },
+    Command {
+        name: "hpttl",
+        arity: -5,
+        flags: Flags::of([Flags::READONLY, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO access", 1)],
+        group: "hash",
+        since: "9.0.0",
+        summary: "Returns how many milliseconds fields have left.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        handler: hpttl,
+        ..Command::BASE
+    },
+    Command {
+        name: "hrandfield",
+        arity: -2,
+        flags: Flags::READONLY,
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO access", 1)],
+        tips: &["nondeterministic_output"],
+        group: "hash",
+        since: "6.2.0",
+        summary: "Returns fields picked at random.",
+        complexity: "O(N) where N is the number of fields returned",
+        args: "key:key [options(count:integer [WITHVALUES])]",
+        handler: hrandfield,
+        ..Command::BASE
+    },
+    Command {
+        name: "hscan",
+        arity: -3,
+        flags: Flags::READONLY,
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO access", 1)],
+        tips: &["nondeterministic_output"],
+        group: "hash",
+        since: "2.8.0",
+        summary: "Walks over the fields, some with each call.",
+        complexity: "O(1) per call, O(N) for a full walk over N fields",
+        args: "key:key cursor:integer [MATCH@pattern:pattern] [COUNT@count:integer] [NOVALUES]",
+        handler: hscan,
+        ..Command::BASE
+    },
+    Command {
+        name: "hset",
+        arity: -4,
+        flags: Flags::of([Flags::WRITE, Flags::DENYOOM, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW update", 1)],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Sets fields.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key data(field:string value:string)...",
+        handler: hset,
+        ..Command::BASE
+    },
+    Command {
+        name: "hsetex",
+        arity: -6,
+        flags: Flags::of([Flags::WRITE, Flags::DENYOOM, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW insert", 1)],
+        group: "hash",
+        since: "9.0.0",
+        summary: "Sets fields, with a condition and a deadline if asked.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key [key-condition<NX|XX>] [fields-condition<FNX|FXX>] \
+            [expiration<EX@seconds:integer|PX@milliseconds:integer|\
+            EXAT@unix-time-seconds:unix-time|PXAT@unix-time-milliseconds:unix-time|KEEPTTL>] \
+            FIELDS@fields(numfields:integer data(field:string value:string)...)",
+        handler: hsetex,
+        ..Command::BASE
+    },
+    Command {
+        name: "hsetnx",
+        arity: 4,
+        flags: Flags::of([Flags::WRITE, Flags::DENYOOM, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RW insert", 1)],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Sets a field unless it exists.",
+        args: "key:key field:string value:string",
+        handler: hsetnx,
+        ..Command::BASE
+    },
+    Command {
+        name: "hstrlen",
+        arity: 3,
+        flags: Flags::of([Flags::READONLY, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO", 1)],
+        group: "hash",
+        since: "3.2.0",
+        summary: "Returns the length of a field's value in bytes.",
+        args: "key:key field:string",
+        handler: hstrlen,
+        ..Command::BASE
+    },
+    Command {
+        name: "httl",
+        arity: -5,
+        flags: Flags::of([Flags::READONLY, Flags::FAST]),
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO access", 1)],
+        group: "hash",
+        since: "9.0.0",
+        summary: "Returns how many seconds fields have left.",
+        complexity: "O(N) where N is the number of fields",
+        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        handler: httl,
+        ..Command::BASE
+    },
+    Command {
+        name: "hvals",
+        arity: 2,
+        flags: Flags::READONLY,
+        categories: Categories::HASH,
+        keys: &[KeySpec::one("RO access", 1)],
+        tips: &["nondeterministic_output_order"],
+        group: "hash",
+        since: "2.0.0",
+        summary: "Returns the values of all fields.",
+        complexity: "O(N) where N is the size of the hash",
+        args: "key:key",
+        handler: hvals,
+        ..Command::BASE
+    },
+];
+
+/// Errors that several commands share.
+const FIELD_COUNT: Error =
+    Error::text("ERR numfields should be greater than 0 and match the provided number of fields");
+const NOT_AN_INTEGER: Error = Error::text("ERR hash value is not an integer");
+const NOT_A_FLOAT: Error = Error::text("ERR hash value is not a float");
+
+fn hdel(call: &mut Call<'_>) -> Result<(), Stop> {
+    let fields = &call.args[2..];
+    let deleted = call.engine.keys.update(call.arg(1), |hash: &mut Hash| {
+        let deleted = fields
+            .iter()
+            .filter(|field| hash.remove(field).is_some())
+            .count();
+        (deleted, (deleted > 0).then_some(Event::hash("hdel")))
+    })?;
+    call.reply.integer(deleted.unwrap_or(0) as i64);
+    Ok(())
+}
+
+fn hexists(call: &mut Call<'_>) -> Result<(), Stop> {
+    let hash = call.engine.keys.read_as::<Hash>(call.arg(1))?;
+    let found = hash.is_some_and(|hash| hash.contains(call.args[2]));
+    call.reply.integer(i64::from(found));
+    Ok(())
+}
+
+fn hexpire(call: &mut Call<'_>) -> Result<(), Stop> {
+    expire_fields(call, Unit::Seconds, Origin::Now)
+}
+
+fn hexpireat(call: &mut Call<'_>) -> Result<(), Stop> {
+    expire_fields(call, Unit::Seconds, Origin::Epoch)
+}
+
+fn hexpiretime(call: &mut Call<'_>) -> Result<(), Stop> {
+    tell_deadlines(call, |deadline, _| (deadline + 500) / 1000)
+}
+
+fn hget(call: &mut Call<'_>) -> Result<(), Stop> {
+    let hash = call.engine.keys.read_as::<Hash>(call.arg(1))?;
+    bulk_or_null(
+        call.reply,
+        hash.and_then(|hash| hash.get(call.args[2])).as_deref(),
+    );
+    Ok(())
+}
+
+fn hgetall(call: &mut Call<'_>) -> Result<(), Stop> {
+    let Some(hash) = call.engine.keys.read_as::<Hash>(call.arg(1))? else {
+        call.reply.map(0);
+        return Ok(());
+    };
+    call.reply.map(hash.len());
+    for (field, value) in hash {
+        call.reply.bulk(&field);
+        call.reply.bulk(&value);
+    }
+    Ok(())
+}
+
+fn hgetdel(call: &mut Call<'_>) -> Result<(), Stop> {
+    let fields = field_list(call, 2, FIELD_COUNT)?;
+    let taken = call.engine.keys.update(call.arg(1), |hash: &mut Hash| {
+        let taken: Vec<_> = fields.iter().map(|field| hash.remove(field)).collect();
+        let any = taken.iter().any(Option::is_some);
+        (taken, any.then_some(Event::hash("hdel")))
+    })?;
+    call.engine.keys.count(taken.is_some());
+    let taken = taken.unwrap_or_else(|| vec![None; fields.len()]);
+    call.reply.array(taken.len());
+    for value in taken {
+        bulk_or_null(call.reply, value.as_deref());
+    }
+    Ok(())
+}
+
+fn hgetex(call: &mut Call<'_>) -> Result<(), Stop> {
+    let (options, fields) = FieldOptions::parse(call, FieldOptions::READING, 1)?;
+    let (key, now) = (call.arg(1), call.now_ms());
+    let hash = call.engine.keys.read_as::<Hash>(key)?;
+    let change = options.expiry(call.command, now)?;
+    call.reply.array(fields.len());
+    for field in fields {
+        bulk_or_null(call.reply, hash.and_then(|hash| hash.get(field)).as_deref());
+    }
+    call.engine.keys.update(key, |hash: &mut Hash| {
+        ((), retime(hash, fields.iter().copied(), change, now))
+    })?;
+    Ok(())
+}
+
+fn hincrby(call: &mut Call<'_>) -> Result<(), Stop> {
+    let (field, by, limits) = (call.arg(2), call.int(3)?, call.engine.config.hot.limits);
+    let sum = call.engine.keys.upsert(call.arg(1), |hash: &mut Hash| {
+        let sum = raised(hash, field, by);
+        if let Ok(sum) = sum {
+            hash.update(field, itoa::Buffer::new().format(sum).as_bytes(), limits);
+        }
+        let event = sum.is_ok().then_some(Event::hash("hincrby"));
+        (sum, event)
+    })??;
+    call.reply.integer(sum);
+    Ok(())
+}
+
+fn raised(hash: &Hash, field: &[u8], by: i64) -> Result<i64, Error> {
+    const OVERFLOW: Error = Error::text("ERR increment or decrement would overflow");
+    let old = match hash.get(field) {
+        Some(value) => number::parse_i64(&value).ok_or(NOT_AN_INTEGER)?,
+        None => 0,
+    };
+    old.checked_add(by).ok_or(OVERFLOW)
+}
+
+fn hincrbyfloat(call: &mut Call<'_>) -> Result<(), Stop> {
+    const INFINITE: Error = Error::text("ERR value is NaN or Infinity");
+    let (field, limits) = (call.arg(2), call.engine.config.hot.limits);
+    let by = Extended::parse(call.arg(3)).ok_or(Error::NOT_A_FLOAT)?;
+    if !by.is_finite() {
+        return Err(INFINITE.into());
+    }
+    let sum = call.engine.keys.upsert(call.arg(1), |hash: &mut Hash| {
+        let sum = raised_float(hash, field, by);
+        if let Ok(sum) = &sum {
+            hash.update(field, sum.as_bytes(), limits);
+        }
+        let event = sum.is_ok().then_some(Event::hash("hincrbyfloat"));
+        (sum, event)
+    })??;
+    call.reply.bulk(sum.as_bytes());
+    Ok(())
+}
+
+fn raised_float(hash: &Hash, field: &[u8], by: Extended) -> Result<String, Error> {
+    const OVERFLOW: Error = Error::text("ERR increment would produce NaN or Infinity");
+    let old = match hash.get(field) {
+        Some(value) => Extended::parse(&value).ok_or(NOT_A_FLOAT)?,
+        None => Extended::ZERO,
+    };
+    let sum = old.add(by).filter(Extended::is_finite).ok_or(OVERFLOW)?;
+    Ok(sum.to_text())
+}
+
+fn hkeys(call: &mut Call<'_>) -> Result<(), Stop> {
+    tell_all(call, |(field, _)| field)
+}
+
+fn hlen(call: &mut Call<'_>) -> Result<(), Stop> {
+    let len = call
+        .engine
+        .keys
+        .read_as::<Hash>(call.arg(1))?
+        .map_or(0, Hash::len);
+    call.reply.integer(len as i64);
+    Ok(())
+}
+
+fn hmget(call: &mut Call<'_>) -> Result<(), Stop> {
+    let fields = &call.args[2..];
+    let hash = call.engine.keys.read_as::<Hash>(call.arg(1))?;
+    call.reply.array(fields.len());
+    for field in fields {
+        bulk_or_null(call.reply, hash.and_then(|hash| hash.get(field)).as_deref());
+    }
+    Ok(())
+}
+
+fn hmset(call: &mut Call<'_>) -> Result<(), Stop> {
+    set_pairs(call)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn hpersist(call: &mut Call<'_>) -> Result<(), Stop> {
+    let fields = field_list(call, 2, FIELD_COUNT)?;
+    let outcomes = call.engine.keys.update(call.arg(1), |hash: &mut Hash| {
+        let outcomes: Vec<i64> = fields.iter().map(|field| persist(hash, field)).collect();
+        let any = outcomes.contains(&1);
+        (outcomes, any.then_some(Event::hash("hpersist")))
+    })?;
+    answer_outcomes(call.reply, outcomes, fields.len());
+    Ok(())
+}
+
+fn persist(hash: &mut Hash, field: &[u8]) -> i64 {
+    match (hash.contains(field), hash.persist(field)) {
+        (false, _) => NO_FIELD,
+        (true, false) => NO_DEADLINE,
+        (true, true) => 1,
+    }
+}
+
+fn hpexpire(call: &mut Call<'_>) -> Result<(), Stop> {
+    expire_fields(call, Unit::Milliseconds, Origin::Now)
+}
+
+fn hpexpireat(call: &mut Call<'_>) -> Result<(), Stop> {
+    expire_fields(call, Unit::Milliseconds, Origin::Epoch)
+}
+
+fn hpexpiretime(call: &mut Call<'_>) -> Result<(), Stop> {
+    tell_deadlines(call, |deadline, _| deadline)
+}
+
+fn hpttl(call: &mut Call<'_>) -> Result<(), Stop> {
+    tell_deadlines(call, u64::saturating_sub)
+}
+
+fn hrandfield(call: &mut Call<'_>) -> Result<(), Stop> {
+    if call.args.len() == 2 {
+        return one_random_field(call);
+    }
+    let count = draws::count(call.arg(2))?;
+    let mut options = call.options(3);
+    let values = options.take("WITHVALUES");
+    if !options.is_empty() {
+        return Err(Error::SYNTAX.into());
+    }
+    if values {
+        draws::check_pairs(count)?;
+    }
+    let Engine { keys, random, .. } = &mut *call.engine;
+    let Some(hash) = keys.read_as::<Hash>(call.args[1])? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let places = draws::places(random, count, hash.len())?;
+    let nested = values && call.reply.protocol() == Protocol::Resp3;
+    call.reply
+        .array(places.len() * if values && !nested { 2 } else { 1 });
+    for (field, value) in places.into_iter().filter_map(|place| hash.pick(place)) {
+        if nested {
+            call.reply.array(2);
+        }
+        call.reply.bulk(&field);
+        if values {
+            call.reply.bulk(&value);
+        }
+    }
+    Ok(())
+}
+
+fn one_random_field(call: &mut Call<'_>) -> Result<(), Stop> {
+    let Engine { keys, random, .. } = &mut *call.engine;
+    let hash = keys.read_as::<Hash>(call.args[1])?;
+    let drawn = hash.and_then(|hash| hash.pick(random.below(hash.len())));
+    bulk_or_null(call.reply, drawn.map(|(field, _)| field).as_deref());
+    Ok(())
+}
+
+fn hscan(call: &mut Call<'_>) -> Result<(), Stop> {
+    let cursor = scanning::cursor(call.arg(2))?;
+    let options = ScanOptions::parse(call, true);
+    let mut found = Vec::new();
+    let Some(hash) = call.engine.keys.read_as::<Hash>(call.args[1])? else {
+        return scanning::answer(call.reply, 0, &found);
+    };
+    let options = options?;
+    let next = hash.scan(cursor, options.count, |field, value| {
+        if options.matches(&field) {
+            found.push(field);
+            if options.values {
+                found.push(value);
+            }
+        }
+    });
+    scanning::answer(call.reply, next, &found)
+}
+
+fn hset(call: &mut Call<'_>) -> Result<(), Stop> {
+    let new = set_pairs(call)?;
+    call.reply.integer(new as i64);
+    Ok(())
+}
+
+fn set_pairs(call: &mut Call<'_>) -> Result<usize, Error> {
+    let (pairs, limits) = (&call.args[2..], call.engine.config.hot.limits);
+    if !pairs.len().is_multiple_of(2) {
+        return Err(call.wrong_arity());
+    }
+    call.engine.keys.upsert(call.arg(1), |hash: &mut Hash| {
+        (
+            assign(hash, pairs, limits, Hash::set),
+            Some(Event::hash("hset")),
+        )
+    })
+}
+
+/// Gives fields values, in the encoding that suits all of them. Returns how many are new.
+fn assign(
+    hash: &mut Hash,
+    pairs: &[&[u8]],
+    limits: Limits,
+    set: impl Fn(&mut Hash, &[u8], &[u8], Limits) -> bool,
+) -> usize {
+    let longest = pairs.iter().map(|text| text.len()).max().unwrap_or(0);
+    hash.expect(pairs.len() / 2, longest, limits);
+    pairs
+        .chunks_exact(2)
+        .filter(|pair| set(hash, pair[0], pair[1], limits))
+        .count()
+}
+
+fn hsetex(call: &mut Call<'_>) -> Result<(), Stop> {
+    let (options, pairs) = FieldOptions::parse(call, FieldOptions::WRITING, 2)?;
+    let (key, now) = (call.arg(1), call.now_ms());
+    let limits = call.engine.config.hot.limits;
+    let hash = call.engine.keys.read_as::<Hash>(key)?;
+    if options
+        .key_exists
+        .is_some_and(|wanted| wanted != hash.is_some())
+    {
+        call.reply.integer(0);
+        return Ok(());
+    }
+    let change = options.expiry(call.command, now)?;
+    let fields = || pairs.chunks_exact(2).map(|pair| pair[0]);
+    let there = |field| hash.is_some_and(|hash| hash.contains(field));
+    if options
+        .fields_exist
+        .is_some_and(|wanted| fields().any(|field| there(field) != wanted))
+    {
+        call.reply.integer(0);
+        return Ok(());
+    }
+    let set = if change == Some(Retime::Keep) {
+        Hash::update
+    } else {
+        Hash::set
+    };
+    let keys = &mut call.engine.keys;
+    keys.upsert(key, |hash: &mut Hash| {
+        assign(hash, pairs, limits, set);
+        if let Some(Retime::At(deadline)) = change {
+            fields().for_each(|field| drop(hash.set_deadline(field, deadline)));
+        }
+        ((), Some(Event::hash("hset")))
+    })?;
+    if let Some(Retime::At(deadline)) = change {
+        keys.announce(key, Event::hash("hexpire"));
+        if deadline <= now {
+            keys.update(key, |hash: &mut Hash| {
+                ((), retime(hash, fields(), change, now))
+            })?;
+        }
+    }
+    call.reply.integer(1);
+    Ok(())
+}
+
+fn hsetnx(call: &mut Call<'_>) -> Result<(), Stop> {
+    let (field, value, limits) = (call.arg(2), call.arg(3), call.engine.config.hot.limits);
+    let set = call.engine.keys.upsert(call.arg(1), |hash: &mut Hash| {
+        let free = !hash.contains(field);
+        if free {
+            hash.set(field, value, limits);
+        }
+        (free, free.then_some(Event::hash("hset")))
+    })?;
+    call.reply.integer(i64::from(set));
+    Ok(())
+}
+
+fn hstrlen(call: &mut Call<'_>) -> Result<(), Stop> {
+    let hash = call.engine.keys.read_as::<Hash>(call.arg(1))?;
+    let len = hash
+        .and_then(|hash| hash.get(call.args[2]))
+        .map_or(0, |value| value.len());
+    call.reply.integer(len as i64);
+    Ok(())
+}
+
+fn httl(call: &mut Call<'_>) -> Result<(), Stop> {
+    tell_deadlines(call, |deadline, now| {
+        (deadline.saturating_sub(now) + 500) / 1000
+    })
+}
+
+fn hvals(call: &mut Call<'_>) -> Result<(), Stop> {
+    tell_all(call, |(_, value)| value)
+}
+
+fn tell_all(
+    call: &mut Call<'_>,
+    choose: impl for<'a> Fn((Item<'a>, Item<'a>)) -> Item<'a>,
+) -> Result<(), Stop> {
+    let Some(hash) = call.engine.keys.read_as::<Hash>(call.arg(1))? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    call.reply.array(hash.len());
+    for pair in hash {
+        call.reply.bulk(&choose(pair));
+    }
+    Ok(())
+}
+
+fn bulk_or_null(reply: &mut dyn Reply, value: Option<&[u8]>) {
+    match value {
+        Some(value) => reply.bulk(value),
+        None => reply.null(),
+    }
+}
+
+// ---- Fields with deadlines ----
+
+/// What a command on field deadlines says of a field that is not there.
+const NO_FIELD: i64 = -2;
+/// What it says of a field without a deadline.
+const NO_DEADLINE: i64 = -1;
+/// What it says of a field that is gone because its new deadline has passed.
+const GONE: i64 = 2;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    Seconds,
+    Milliseconds,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Origin {
+    Now,
+    Epoch,
+}
+
+/// What is to become of the deadlines of fields.
+#[derive(Clone, Copy, PartialEq)]
+enum Retime {
+    Keep,
+    Persist,
+    /// In milliseconds; perhaps already passed.
+    At(u64),
+}
+
+/// The deadline that an argument means, in milliseconds.
+fn deadline(
+    arg: &[u8],
+    unit: Unit,
+    origin: Origin,
+    command: &Command,
+    now: u64,
+) -> Result<u64, Error> {
+    let value = number::parse_i64(arg).ok_or(Error::NOT_AN_INTEGER)?;
+    let millis = match unit {
+        Unit::Seconds => value.checked_mul(1000),
+        Unit::Milliseconds => Some(value),
+    };
+    let base = if origin == Origin::Now { now as i64 } else { 0 };
+    let deadline = millis
+        .filter(|millis| *millis >= 0)
+        .and_then(|m| m.checked_add(base));
+    deadline.map(|deadline| deadline as u64).ok_or_else(|| {
+        Error::owned(format!(
+            "ERR invalid expire time in '{}' command",
+            command.name
+        ))
+    })
+}
+
+/// Reads `FIELDS numfields field …` at an index, up to the end.
+fn field_list<'a>(call: &Call<'a>, index: usize, mismatch: Error) -> Result<&'a [&'a [u8]], Error> {
+    if !is_word(call.arg(index), "FIELDS") {
+        return Err(Error::SYNTAX);
+    }
+    counted_fields(call, index + 1, 1, mismatch)
+}
+
+/// Reads `numfields` and that many groups of arguments, up to the end.
+fn counted_fields<'a>(
+    call: &Call<'a>,
+    index: usize,
+    group: usize,
+    mismatch: Error,
+) -> Result<&'a [&'a [u8]], Error> {
+    let count = number::parse_i64(call.args.get(index).ok_or(mismatch.clone())?)
+        .ok_or(Error::NOT_AN_INTEGER)?;
+    let fields = &call.args[index + 1..];
+    let fits = count > 0
+        && fields.len().is_multiple_of(group)
+        && fields.len() / group == usize::try_from(count).unwrap_or(0);
+    if fits { Ok(fields) } else { Err(mismatch) }
+}
+
+/// Answers with a number for each field, from its deadline and the time.
+fn tell_deadlines(call: &mut Call<'_>, tell: impl Fn(u64, u64) -> u64) -> Result<(), Stop> {
+    let fields = field_list(call, 2, Error::SYNTAX)?;
+    let now = call.now_ms();
+    let hash = call.engine.keys.read_as::<Hash>(call.arg(1))?;
+    call.reply.array(fields.len());
+    for field in fields {
+        let told = match hash.filter(|hash| hash.contains(field)) {
+            None => NO_FIELD,
+            Some(hash) => hash
+                .deadline(field)
+                .map_or(NO_DEADLINE, |deadline| tell(deadline, now) as i64),
+        };
+        call.reply.integer(told);
+    }
+    Ok(())
+}
+
+fn answer_outcomes(reply: &mut dyn Reply, outcomes: Option<Vec<i64>>, fields: usize) {
+    let outcomes = outcomes.unwrap_or_else(|| vec![NO_FIELD; fields]);
+    reply.array(outcomes.len());
+    for outcome in outcomes {
+        reply.integer(outcome);
+    }
+}
+
+/// When HEXPIRE and its like change the deadline of a field.
+#[derive(Clone, Copy, Default)]
+struct Condition {
+    absent: bool,
+    present: bool,
+    later: bool,
+    earlier: bool,
+}
+
+impl Condition {
+    fn parse(args: &[&[u8]]) -> Result<Condition, Error> {
+        const NX_ALONE: Error =
+            Error::text("ERR NX and XX, GT or LT options at the same time are not compatible");
+        const ONE_WAY: Error =
+            Error::text("ERR GT and LT options at the same time are not compatible");
+        let mut condition = Condition::default();
+        for arg in args {
+            match () {
+                () if is_word(arg, "NX") => condition.absent = true,
+                () if is_word(arg, "XX") => condition.present = true,
+                () if is_word(arg, "GT") => condition.later = true,
+                () if is_word(arg, "LT") => condition.earlier = true,
+                () => return Err(Error::owned([b"ERR Unsupported option ", *arg].concat())),
+            }
+        }
+        let Condition {
+            absent,
+            present,
+            later,
+            earlier,
+        } = condition;
+        if absent && (present || later || earlier) {
+            return Err(NX_ALONE);
+        }
+        if later && earlier {
+            Err(ONE_WAY)
+        } else {
+            Ok(condition)
+        }
+    }
+
+    /// A field without a deadline counts as one that never ends.
+    fn admits(self, old: Option<u64>, new: u64) -> bool {
+        !(self.absent && old.is_some()
+            || self.present && old.is_none()
+            || self.later && old.is_none_or(|old| new <= old)
+            || self.earlier && old.is_some_and(|old| new >= old))
+    }
+}
+
+fn expire_fields(call: &mut Call<'_>, unit: Unit, origin: Origin) -> Result<(), Stop> {
+    let marker = call.args[3..].iter().position(|arg| is_word(arg, "FIELDS"));
+    let marker = marker.ok_or(FIELD_COUNT)? + 3;
+    let fields = counted_fields(call, marker + 1, 1, FIELD_COUNT)?;
+    let condition = Condition::parse(&call.args[3..marker])?;
+    let now = call.now_ms();
+    let deadline = deadline(call.arg(2), unit, origin, call.command, now)?;
+    let outcomes = call.engine.keys.update(call.arg(1), |hash: &mut Hash| {
+        let outcomes: Vec<i64> = fields
+            .iter()
+            .map(|field| expire_field(hash, field, deadline, condition, now))
+            .collect();
+        let event = if outcomes.contains(&GONE) {
+            Some(Event::HEXPIRED)
+        } else {
+            outcomes.contains(&1).then_some(Event::hash("hexpire"))
+        };
+        (outcomes, event)
+    })?;
+    answer_outcomes(call.reply, outcomes, fields.len());
+    Ok(())
+}
+
+fn expire_field(
+    hash: &mut Hash,
+    field: &[u8],
+    deadline: u64,
+    condition: Condition,
+    now: u64,
+) -> i64 {
+    if !hash.contains(field) {
+        NO_FIELD
+    } else if !condition.admits(hash.deadline(field), deadline) {
+        0
+    } else if deadline <= now {
+        hash.remove(field);
+        GONE
+    } else {
+        hash.set_deadline(field, deadline);
+        1
+    }
+}
+
+/// Changes the deadlines of those of the fields that are there. Returns what to tell of it.
+fn retime<'a>(
+    hash: &mut Hash,
+    fields: impl Iterator<Item = &'a [u8]>,
+    change: Option<Retime>,
+    now: u64,
+) -> Option<Event> {
+    let mut changed = false;
+    for field in fields {
+        changed |= match change {
+            None | Some(Retime::Keep) => false,
+            Some(Retime::Persist) => hash.persist(field),
+            Some(Retime::At(deadline)) if deadline <= now => hash.remove(field).is_some(),
+            Some(Retime::At(deadline)) => hash.set_deadline(field, deadline),
+        };
+    }
+    let event = match change? {
+        Retime::Keep => return None,
+        Retime::Persist => Event::hash("hpersist"),
+        Retime::At(deadline) if deadline <= now => Event::HEXPIRED,
+        Retime::At(_) => Event::hash("hexpire"),
+    };
+    changed.then_some(event)
+}
+
+/// The options of HGETEX and HSETEX, which stand before the fields.
+#[derive(Default)]
+struct FieldOptions<'a> {
+    key_exists: Option<bool>,
+    fields_exist: Option<bool>,
+    expiry: Option<Expiry<'a>>,
+}
+
+#[derive(Clone, Copy)]
+enum Expiry<'a> {
+    Keep,
+    Persist,
+    At(Unit, Origin, &'a [u8]),
+}
+
+impl<'a> FieldOptions<'a> {
+    const READING: bool = false;
+    const WRITING: bool = true;
+
+    /// Reads the options and the fields, of which each takes `group` arguments.
+    fn parse(
+        call: &Call<'a>,
+        writing: bool,
+        group: usize,
+    ) -> Result<(FieldOptions<'a>, &'a [&'a [u8]]), Error> {
+        let mut parsed = FieldOptions::default();
+        let mut options = call.options(2);
+        loop {
+            if options.is_empty() {
+                return Err(FIELD_COUNT);
+            }
+            let rest = options.len();
+            if options.take("FIELDS") {
+                break;
+            }
+            if writing {
+                parsed.take_conditions(&mut options)?;
+            }
+            parsed.take_expiry(&mut options, writing)?;
+            if options.len() == rest {
+                let marked = options.rest().iter().any(|arg| is_word(arg, "FIELDS"));
+                return Err(if marked { Error::SYNTAX } else { FIELD_COUNT });
+            }
+        }
+        let index = call.args.len() - options.len();
+        Ok((parsed, counted_fields(call, index, group, FIELD_COUNT)?))
+    }
+
+    fn take_conditions(&mut self, options: &mut Options<'a>) -> Result<(), Error> {
+        for (word, of_key, exists) in [
+            ("NX", true, false),
+            ("XX", true, true),
+            ("FNX", false, false),
+            ("FXX", false, true),
+        ] {
+            if options.take(word) {
+                let condition = if of_key {
+                    &mut self.key_exists
+                } else {
+                    &mut self.fields_exist
+                };
+                if condition
+                    .replace(exists)
+                    .is_some_and(|before| before != exists)
+                {
+                    return Err(Error::SYNTAX);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_expiry(&mut self, options: &mut Options<'a>, writing: bool) -> Result<(), Error> {
+        let expiry = if writing && options.take("KEEPTTL") {
+            Expiry::Keep
+        } else if !writing && options.take("PERSIST") {
+            Expiry::Persist
+        } else if options.take("EX") {
+            Expiry::At(Unit::Seconds, Origin::Now, options.value()?)
+        } else if options.take("PX") {
+            Expiry::At(Unit::Milliseconds, Origin::Now, options.value()?)
+        } else if options.take("EXAT") {
+            Expiry::At(Unit::Seconds, Origin::Epoch, options.value()?)
+        } else if options.take("PXAT") {
+            Expiry::At(Unit::Milliseconds, Origin::Epoch, options.value()?)
+        } else {
+            return Ok(());
+        };
+        match self.expiry.replace(expiry) {
+            Some(before) if !before.is_like(expiry) => Err(Error::SYNTAX),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is asked for, once it is sure that the key is a hash.
+    fn expiry(&self, command: &Command, now: u64) -> Result<Option<Retime>, Error> {
+        Ok(match self.expiry {
+            None => None,
+            Some(Expiry::Keep) => Some(Retime::Keep),
+            Some(Expiry::Persist) => Some(Retime::Persist),
+            Some(Expiry::At(unit, origin, arg)) => {
+                Some(Retime::At(deadline(arg, unit, origin, command, now)?))
+            }
+        })
+    }
+}
+
+impl Expiry<'_> {
+    /// The same option may be given twice, two different ones may not.
+    fn is_like(self, other: Expiry<'_>) -> bool {
+        match (self, other) {
+            (Expiry::Keep, Expiry::Keep) | (Expiry::Persist, Expiry::Persist) => true,
+            (Expiry::At(unit, origin, _), Expiry::At(other_unit, other_origin, _)) => {
+                unit == other_unit && origin == other_origin
+            }
+            _ => false,
+        }
+    }
+}
