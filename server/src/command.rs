@@ -22,6 +22,7 @@ mod scanning;
 pub mod serialization;
 pub mod server;
 pub mod sets;
+pub mod sorted_sets;
 pub mod spec;
 pub mod strings;
 pub mod transactions;
@@ -40,6 +41,7 @@ static FAMILIES: &[&[Command]] = &[
     serialization::COMMANDS,
     server::COMMANDS,
     sets::COMMANDS,
+    sorted_sets::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];

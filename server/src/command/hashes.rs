@@ -2,8 +2,8 @@
 
 use super::{
     draws,
-    scanning::{self, ScanOptions},
-    *,
+    keys::{ScanOptions, Scanned, scan_cursor},
+    scanning, *,
 };
 use crate::{
     command::spec::{Categories, Flags, KeySpec},
@@ -667,17 +667,17 @@ fn one_random_field(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn hscan(call: &mut Call<'_>) -> Result<(), Stop> {
-    let cursor = scanning::cursor(call.arg(2))?;
-    let options = ScanOptions::parse(call, true);
+    let cursor = scan_cursor(call.arg(2))?;
+    let options = ScanOptions::parse(call.options(3), Scanned::Hash);
     let mut found = Vec::new();
     let Some(hash) = call.engine.keys.read_as::<Hash>(call.args[1])? else {
         return scanning::answer(call.reply, 0, &found);
     };
     let options = options?;
     let next = hash.scan(cursor, options.count, |field, value| {
-        if options.matches(&field) {
+        if options.wants(&field) {
             found.push(field);
-            if options.values {
+            if !options.no_values {
                 found.push(value);
             }
         }
@@ -1083,7 +1083,7 @@ impl<'a> FieldOptions<'a> {
             }
             parsed.take_expiry(&mut options, writing)?;
             if options.len() == rest {
-                let marked = options.rest().iter().any(|arg| is_word(arg, "FIELDS"));
+                let marked = call.args[2..].iter().any(|arg| is_word(arg, "FIELDS"));
                 return Err(if marked { Error::SYNTAX } else { FIELD_COUNT });
             }
         }

@@ -758,7 +758,8 @@ fn scan(call: &mut Call<'_>) -> Result<(), Stop> {
 pub enum Scanned {
     Keys,
     Hash,
-    Members,
+    Set,
+    SortedSet,
 }
 
 /// The options that all SCANs share.
@@ -766,6 +767,7 @@ pub struct ScanOptions<'a> {
     pub pattern: Option<&'a [u8]>,
     pub count: usize,
     pub type_name: Option<&'static str>,
+    /// Leaves values out, or scores.
     pub no_values: bool,
 }
 
@@ -798,6 +800,13 @@ impl<'a> ScanOptions<'a> {
                     Error::text("ERR NOVALUES option can only be used in HSCAN");
                 if scanned != Scanned::Hash {
                     return Err(ONLY_HASHES);
+                }
+                parsed.no_values = true;
+            } else if options.take("NOSCORES") {
+                const ONLY_SORTED: Error =
+                    Error::text("ERR NOSCORES option can only be used in ZSCAN");
+                if scanned != Scanned::SortedSet {
+                    return Err(ONLY_SORTED);
                 }
                 parsed.no_values = true;
             } else {

@@ -494,7 +494,8 @@ fn move_or_wait(call: &mut Call<'_>, from: End, to: End, until: Option<Time>) ->
     Err(wait(&call.args[1..2], until, on_timeout))
 }
 
-fn wait(keys: &[&[u8]], until: Option<Time>, on_timeout: OnTimeout) -> Stop {
+/// Ends a request without a reply: it is run again when one of the keys changes.
+pub fn wait(keys: &[&[u8]], until: Option<Time>, on_timeout: OnTimeout) -> Stop {
     let keys = keys.iter().map(|key| ByteStr::new(key)).collect();
     Stop::Wait(Wait {
         keys,

@@ -2,8 +2,8 @@
 
 use super::{
     draws,
-    scanning::{self, ScanOptions},
-    *,
+    keys::{ScanOptions, Scanned, scan_cursor},
+    scanning, *,
 };
 use crate::{
     bytestr::ByteStr,
@@ -488,15 +488,15 @@ fn srem(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn sscan(call: &mut Call<'_>) -> Result<(), Stop> {
-    let cursor = scanning::cursor(call.arg(2))?;
-    let options = ScanOptions::parse(call, false);
+    let cursor = scan_cursor(call.arg(2))?;
+    let options = ScanOptions::parse(call.options(3), Scanned::Set);
     let mut found = Vec::new();
     let Some(set) = call.engine.keys.read_as::<Set>(call.args[1])? else {
         return scanning::answer(call.reply, 0, &found);
     };
     let options = options?;
     let next = set.scan(cursor, options.count, |member| {
-        if options.matches(&member) {
+        if options.wants(&member) {
             found.push(member);
         }
     });

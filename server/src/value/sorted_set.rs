@@ -121,6 +121,14 @@ impl SortedSet {
         set
     }
 
+    /// Turns to a table when so many members are too much for packing, whether they are new or
+    /// not: the references decide by what one command brings.
+    pub fn expect(&mut self, members: usize, limits: Limits) {
+        if members > limits.zset_max_listpack_entries {
+            self.make_table();
+        }
+    }
+
     /// How many members it holds.
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -363,14 +371,19 @@ impl SortedSet {
         let Repr::Small(packed) = &self.0 else { return };
         let fits = packed.len() / 2 + members <= limits.zset_max_listpack_entries
             && longest <= limits.zset_max_listpack_value;
-        if fits {
-            return;
+        if !fits {
+            self.make_table();
         }
-        let mut table = Table::default();
-        for (name, score) in self.iter() {
-            table.insert(&name, score);
+    }
+
+    fn make_table(&mut self) {
+        if let Repr::Small(_) = self.0 {
+            let mut table = Table::default();
+            for (name, score) in self.iter() {
+                table.insert(&name, score);
+            }
+            self.0 = Repr::Large(Box::new(table));
         }
-        self.0 = Repr::Large(Box::new(table));
     }
 }
 
