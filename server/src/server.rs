@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{runtime::Runtime, sync::oneshot};
 
 use crate::{
@@ -162,7 +163,7 @@ impl Builder {
             shared,
             builder: self,
             addrs: Vec::new(),
-            accepting: Vec::new(),
+            accepting: Mutex::default(),
         };
         server.listen()?;
         server.spawn(keep_time(server.shared.clone()));
@@ -193,7 +194,8 @@ pub struct Server {
     builder: Builder,
     addrs: Vec<SocketAddr>,
     /// Dropping the sender ends an accepting task, which drops the receiver in turn.
-    accepting: Vec<(oneshot::Sender<()>, std::sync::mpsc::Receiver<()>)>,
+    /// The mutex only lets threads share the handle: nobody else ever takes it.
+    accepting: Mutex<Vec<(oneshot::Sender<()>, std::sync::mpsc::Receiver<()>)>>,
 }
 
 impl Server {
@@ -251,7 +253,7 @@ impl Server {
 
     /// Ends every connection and takes no new one until [`Server::restart`].
     pub fn disconnect_all(&mut self) {
-        for (stop, stopped) in self.accepting.drain(..) {
+        for (stop, stopped) in self.accepting.get_mut().drain(..) {
             drop(stop);
             // The other end is dropped with the listener, which frees the port.
             let _ = stopped.recv();
@@ -412,7 +414,7 @@ impl Server {
     fn stop_signal(&mut self) -> (oneshot::Receiver<()>, std::sync::mpsc::Sender<()>) {
         let (stop, stopping) = oneshot::channel();
         let (stopped, wait) = std::sync::mpsc::channel();
-        self.accepting.push((stop, wait));
+        self.accepting.get_mut().push((stop, wait));
         (stopping, stopped)
     }
 }
