@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
+use tracing::Instrument;
 
 use crate::cleanup::Cleanup;
 use crate::clock::{Clock, later};
@@ -11,6 +12,7 @@ use crate::error::{Error, Loss};
 use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::resource::{Attempt, Bid, Grant, SharedResource};
+use crate::telemetry;
 use crate::token::Token;
 use crate::ttl::Ttl;
 use crate::wait::Wait;
@@ -31,9 +33,14 @@ pub(crate) struct Plan {
 pub(crate) async fn try_once(plan: &Plan) -> Result<Option<Guard>, Error> {
     let mut claim = Claim::new(plan)?;
     match claim.attempt(None).await? {
-        Attempt::Granted(grant) => claim.into_guard(grant).map(Some),
+        Attempt::Granted(grant) => {
+            let guard = claim.into_guard(grant)?;
+            telemetry::tried(plan.resource.name(), Some(guard.fencing_token()));
+            Ok(Some(guard))
+        }
         Attempt::Busy { .. } => {
             claim.nothing_left();
+            telemetry::tried(plan.resource.name(), None);
             Ok(None)
         }
     }
@@ -41,6 +48,15 @@ pub(crate) async fn try_once(plan: &Plan) -> Result<Option<Guard>, Error> {
 
 /// Attempts until it is granted, the time is over or the strategy allows no more.
 pub(crate) async fn acquire(plan: &Plan, limit: Option<Duration>) -> Result<Guard, Error> {
+    let span = telemetry::acquiring(plan.resource.name());
+    let started = plan.clock.now();
+    let outcome = wait_for(plan, limit).instrument(span.clone()).await;
+    let waited = plan.clock.now().saturating_duration_since(started);
+    telemetry::acquired(&span, waited, &outcome);
+    outcome
+}
+
+async fn wait_for(plan: &Plan, limit: Option<Duration>) -> Result<Guard, Error> {
     let started = plan.clock.now();
     let deadline = limit.map(|limit| later(started, limit));
     let mut claim = Claim::new(plan)?;

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::{Stream, StreamExt};
-use redis::aio::{ConnectionLike, MultiplexedConnection, PubSubSink};
-use redis::{AsyncConnectionConfig, Client, Cmd, RedisResult, Value};
+use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub, PubSubSink};
+use redis::{AsyncConnectionConfig, Client, Cmd, RedisConnectionInfo, RedisResult, Value};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::clock::{Clock, later};
 use crate::error::Error;
@@ -147,9 +148,52 @@ impl fmt::Debug for Node {
     }
 }
 
-/// Connections that come from a [`redis::Client`] and are replaced when they break.
+/// Where connections come from.
+pub(crate) enum Source {
+    Client(Client),
+    /// Anything that can be read and written, made anew for each connection.
+    Streams(Box<dyn Fn() -> BoxedStream + Send + Sync>),
+}
+
+pub(crate) type BoxedStream = Pin<Box<dyn ByteStream>>;
+
+/// Both directions of a connection.
+pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send {}
+impl<S: AsyncRead + AsyncWrite + Send> ByteStream for S {}
+
+impl Source {
+    async fn dial(&self) -> RedisResult<MultiplexedConnection> {
+        // The library has one clock for its deadlines; a second timer below it would only blur them.
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_connection_timeout(None);
+        match self {
+            Self::Client(client) => {
+                client
+                    .get_multiplexed_async_connection_with_config(&config)
+                    .await
+            }
+            Self::Streams(open) => {
+                let info = RedisConnectionInfo::default();
+                let (connection, driver) =
+                    MultiplexedConnection::new_with_config(&info, open(), config).await?;
+                tokio::spawn(driver);
+                Ok(connection)
+            }
+        }
+    }
+
+    async fn pubsub(&self) -> RedisResult<PubSub> {
+        match self {
+            Self::Client(client) => client.get_async_pubsub().await,
+            Self::Streams(open) => PubSub::new(&RedisConnectionInfo::default(), open()).await,
+        }
+    }
+}
+
+/// Connections that come from a [`Source`] and are replaced when they break.
 pub(crate) struct ClientLink {
-    client: Client,
+    source: Source,
     current: Mutex<Current>,
     dialing: tokio::sync::Mutex<()>,
 }
@@ -161,9 +205,9 @@ struct Current {
 }
 
 impl ClientLink {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(source: Source) -> Self {
         Self {
-            client,
+            source,
             current: Mutex::default(),
             dialing: tokio::sync::Mutex::new(()),
         }
@@ -187,21 +231,11 @@ impl ClientLink {
         if let (Some(connection), generation) = self.established() {
             return Ok((connection, generation));
         }
-        let connection = self.dial().await?;
+        let connection = self.source.dial().await?;
         let mut current = self.current();
         current.generation += 1;
         current.connection = Some(connection.clone());
         Ok((connection, current.generation))
-    }
-
-    async fn dial(&self) -> RedisResult<MultiplexedConnection> {
-        // The library has one clock for its deadlines; a second timer below it would only blur them.
-        let config = AsyncConnectionConfig::new()
-            .set_response_timeout(None)
-            .set_connection_timeout(None);
-        self.client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
     }
 
     fn forget(&self, generation: u64) {
@@ -233,14 +267,14 @@ impl Link for ClientLink {
 
     fn listen(&self, channel: String) -> Option<BoxFuture<'_, RedisResult<Messages>>> {
         Some(Box::pin(async move {
-            let (mut sink, stream) = self.client.get_async_pubsub().await?.split();
+            let (mut sink, stream) = self.source.pubsub().await?.split();
             sink.subscribe(channel).await?;
             Ok(messages(sink, stream))
         }))
     }
 
     fn dedicated(&self) -> Option<BoxFuture<'_, RedisResult<MultiplexedConnection>>> {
-        Some(Box::pin(self.dial()))
+        Some(Box::pin(self.source.dial()))
     }
 }
 

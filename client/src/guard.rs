@@ -11,6 +11,7 @@ use crate::clock::later;
 use crate::error::Error;
 use crate::lease::Lease;
 use crate::resource::Standing;
+use crate::telemetry;
 use crate::watchdog;
 
 /// How long a release is tried before it reports its failure; the clean-up goes on after that.
@@ -96,11 +97,13 @@ impl Guard {
         let ours = in_doubt && standing == Standing::Gone && clock.now() < was_valid_until;
         drop(turn);
         self.done = true;
-        Ok(if ours {
+        let released = if ours {
             Released::Released
         } else {
             Released::from(standing)
-        })
+        };
+        telemetry::released(&self.lease, Some(released));
+        Ok(released)
     }
 
     /// Ends the guard without a request, when another one has ended the hold already.
@@ -142,6 +145,7 @@ impl Drop for Guard {
             return;
         }
         self.lease.released();
+        telemetry::released(&self.lease, None);
         let cleanup = Cleanup {
             resource: self.lease.resource().clone(),
             token: self.lease.token().clone(),

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use crate::clock::{Clock, later};
 use crate::error::{Error, Loss};
 use crate::resource::{Extended, Grant, SharedResource, Standing};
+use crate::telemetry;
 use crate::token::Token;
 use crate::ttl::Ttl;
 
@@ -234,6 +235,7 @@ impl Lease {
             let due = validity.over.is_none() && now >= validity.until;
             if due {
                 validity.over = Some(Over::Lost(validity.at_end));
+                telemetry::lost(self.0.resource.name(), self.0.fence, validity.at_end);
             }
             due
         });
@@ -257,8 +259,15 @@ impl Lease {
     }
 
     fn end(&self, over: Over) {
-        self.0.validity.send_modify(|validity| {
-            validity.over.get_or_insert(over);
+        self.0.validity.send_if_modified(|validity| {
+            let first = validity.over.is_none();
+            if first {
+                validity.over = Some(over);
+                if let Over::Lost(reason) = over {
+                    telemetry::lost(self.0.resource.name(), self.0.fence, reason);
+                }
+            }
+            first
         });
     }
 }

@@ -6,6 +6,8 @@
 //! carries a [fencing token](Lease::fencing_token) for the resource to check.
 
 mod acquire;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod cleanup;
 mod clock;
 mod connection;
@@ -17,6 +19,8 @@ mod latch;
 mod lease;
 mod lock;
 mod manager;
+#[cfg(feature = "memory")]
+pub mod memory;
 mod multi;
 mod name;
 mod periodic;
@@ -29,6 +33,7 @@ mod reentrant;
 mod resource;
 mod scripts;
 mod semaphore;
+mod telemetry;
 mod token;
 mod transaction;
 mod ttl;

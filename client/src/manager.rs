@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use redis::aio::ConnectionLike;
 use redis::{Client, IntoConnectionInfo};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::clock::Clock;
-use crate::connection::{ClientLink, Link, Node, SharedLink};
+use crate::connection::{ClientLink, Link, Node, SharedLink, Source};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::name::Name;
@@ -207,7 +208,21 @@ impl ManagerBuilder {
 
     /// A manager over a client of the `redis` crate.
     pub fn client(self, client: Client) -> Result<Manager, Error> {
-        let node = self.node(Arc::new(ClientLink::new(client)));
+        self.source(Source::Client(client))
+    }
+
+    /// A manager over connections of another kind: anything that can be read and written, made
+    /// anew for each connection, in a Tokio runtime. Each must be a Redis connection without a
+    /// password, in database 0.
+    pub fn streams<S>(self, open: impl Fn() -> S + Send + Sync + 'static) -> Result<Manager, Error>
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        self.source(Source::Streams(Box::new(move || Box::pin(open()))))
+    }
+
+    fn source(self, source: Source) -> Result<Manager, Error> {
+        let node = self.node(Arc::new(ClientLink::new(source)));
         let hub = Hub::new(node.clone(), &self.settings.prefix)?;
         Ok(self.manager(node, Some(Arc::new(hub))))
     }
