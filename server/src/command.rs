@@ -210,6 +210,11 @@ impl<'a> Options<'a> {
         Some(first)
     }
 
+    /// The next argument, left where it is.
+    pub fn peek(&self) -> Option<&'a [u8]> {
+        self.rest.first().copied()
+    }
+
     /// The next argument, or a syntax error when there is none.
     pub fn value(&mut self) -> Result<&'a [u8], Error> {
         self.next().ok_or(Error::SYNTAX)

@@ -155,6 +155,27 @@ impl Engine {
         }
     }
 
+    /// Ends a client's connection at once. It is gone when this returns.
+    pub fn kill(&mut self, id: ClientId) {
+        if let Some(session) = self.sessions.get(id) {
+            session.handle.kill();
+            self.disconnect(id);
+        }
+    }
+
+    /// Holds clients back. Two pauses are one, as long as the longer and as strict as the
+    /// stricter.
+    pub fn pause(&mut self, pause: Pause) {
+        let pause = match self.pause {
+            Some(old) if old.until > self.keys.now() => Pause {
+                until: old.until.max(pause.until),
+                writes_only: old.writes_only && pause.writes_only,
+            },
+            _ => pause,
+        };
+        self.pause = Some(pause);
+    }
+
     /// Ends whatever a session is in the middle of: wait, transaction, watches, subscriptions.
     pub fn reset_session(&mut self, session: &mut Session) {
         if let Some(waiting) = session.waiting.take() {
@@ -270,20 +291,24 @@ impl Engine {
         args: &[&[u8]],
         out: &mut Vec<u8>,
     ) -> Flow {
-        let silent = session.reply_mode;
+        let skipping = session.reply_mode == ReplyMode::SkipNext;
+        if skipping {
+            session.reply_mode = ReplyMode::SkipThis;
+        }
         let start = out.len();
         let flow = self.gated(session, args, out);
-        match flow {
-            Flow::Postpone => {
-                session.postponed = true;
-                return flow;
+        if flow == Flow::Postpone {
+            if skipping {
+                session.reply_mode = ReplyMode::SkipNext;
             }
-            _ if silent == ReplyMode::SkipNext && session.reply_mode == ReplyMode::SkipNext => {
-                session.reply_mode = ReplyMode::On;
-                out.truncate(start);
-            }
-            _ if session.reply_mode != ReplyMode::On => out.truncate(start),
-            _ => {}
+            session.postponed = true;
+            return flow;
+        }
+        if session.reply_mode != ReplyMode::On {
+            out.truncate(start);
+        }
+        if session.reply_mode == ReplyMode::SkipThis && flow != Flow::Wait {
+            session.reply_mode = ReplyMode::On;
         }
         let limit = self.config.hot.output_normal.hard;
         if limit > 0 && out.len() > limit && session.subscriptions() == 0 {
@@ -304,6 +329,8 @@ impl Engine {
         const NO_AUTH: Error = Error::text("NOAUTH Authentication required.");
         let command = match command::lookup(args) {
             Ok(command) => command,
+            // A browser that was tricked into talking to this port: whatever follows is not ours.
+            Err(_) if is_http(args) => return Flow::Drop,
             // Who has not logged in learns nothing about what there is.
             Err(_) if !session.authenticated => return self.refuse(session, &NO_AUTH, out),
             Err(error) => return self.refuse(session, &error, out),
@@ -319,6 +346,9 @@ impl Engine {
         if let Some(error) = refused_while_subscribed(session, command) {
             return self.refuse(session, &error, out);
         }
+        if self.is_held_back(session, command) {
+            return Flow::Postpone;
+        }
         if session.transaction.is_some() {
             if command.flags.has(Flags::NO_MULTI) {
                 let error = Error::owned(format!(
@@ -330,9 +360,6 @@ impl Engine {
             if !matches!(command.name, "exec" | "discard" | "quit" | "reset") {
                 return self.queue(session, command, args, out);
             }
-        }
-        if self.is_held_back(session, command) {
-            return Flow::Postpone;
         }
         self.run(session, command, args, out)
     }
@@ -488,11 +515,12 @@ impl Engine {
         let Some(pause) = self.pause else {
             return false;
         };
-        if pause.until <= self.keys.now() || command.name == "client|unpause" {
+        if pause.until <= self.keys.now() {
             return false;
         }
+        // As in the references, CLIENT UNPAUSE too waits for the end of a pause of everything.
         if !pause.writes_only {
-            return !command.flags.has(Flags::ALLOW_BUSY) && !command.name.starts_with("client|");
+            return true;
         }
         let writes = |command: &Command| {
             command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_REPLICATE)
@@ -707,6 +735,9 @@ impl Engine {
         if session.reply_mode != ReplyMode::On {
             session.outbox.truncate(reply_from);
         }
+        if session.reply_mode == ReplyMode::SkipThis {
+            session.reply_mode = ReplyMode::On;
+        }
         session.handle.signal();
         self.refresh_observed();
     }
@@ -883,6 +914,12 @@ impl Deferred {
             Protocol::Resp3 => &self.resp3,
         }
     }
+}
+
+/// Is it the start of an HTTP request, or one of its headers?
+fn is_http(args: &[&[u8]]) -> bool {
+    let name = args.first().copied().unwrap_or_default();
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
 /// A RESP2 client that subscribed may only do what concerns its subscriptions.

@@ -3,6 +3,7 @@
 pub mod answer;
 pub mod blocking;
 pub mod bytestr;
+pub mod client_list;
 pub mod clock;
 pub mod command;
 pub mod config;

@@ -1,7 +1,7 @@
 //! What the engine knows of a client, and the one thread-safe piece of it: its handle.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -52,6 +52,10 @@ pub struct Session {
     pub waiting: Option<Waiting>,
     /// A pause holds its next request back.
     pub postponed: bool,
+    /// Does it know what to do when it is sent elsewhere (CLIENT CAPA)?
+    pub follows_redirects: bool,
+    /// How many requests the transaction has that EXEC is running.
+    pub executing: Option<usize>,
     /// Bytes for the client that no request of its own asked for, or that came after a wait.
     pub outbox: Vec<u8>,
     /// Since when it leaves more unread than the soft limit allows.
@@ -74,6 +78,8 @@ pub enum ReplyMode {
     Off,
     /// The next request gets no reply.
     SkipNext,
+    /// The request that is running or waiting gets no reply.
+    SkipThis,
 }
 
 /// Requests queued since MULTI.
@@ -95,6 +101,33 @@ pub struct Queued {
 impl Session {
     pub fn subscriptions(&self) -> usize {
         self.channels.len() + self.patterns.len() + self.shard_channels.len()
+    }
+
+    /// How many requests its transaction holds, if it is in one.
+    pub fn queued(&self) -> Option<usize> {
+        let queued = self.transaction.as_ref();
+        queued.map(|queued| queued.queue.len()).or(self.executing)
+    }
+
+    /// Bytes that it has not read yet, as far as this side of the socket knows.
+    pub fn unread(&self) -> usize {
+        self.outbox.len() + self.handle.unwritten.load(Ordering::Relaxed)
+    }
+
+    /// The address without the port, or a path.
+    pub fn ip(&self) -> &str {
+        let ip = self.addr.rsplit_once(':').map_or(&*self.addr, |(ip, _)| ip);
+        ip.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Did it come by a Unix socket?
+    pub fn is_local_socket(&self) -> bool {
+        self.addr.ends_with(":0")
+    }
+
+    /// The client that gets its tracking messages, or -1.
+    pub fn redirection(&self) -> i64 {
+        -1
     }
 
     /// May a request of it wait for a key now?
@@ -170,6 +203,8 @@ impl Handle {
 pub struct Sessions {
     slots: Vec<Option<Box<Session>>>,
     free: Vec<u32>,
+    /// The slots by number.
+    numbers: HashMap<u64, u32>,
     last_number: u64,
     len: usize,
 }
@@ -194,6 +229,7 @@ impl Sessions {
             number: self.last_number,
             slot,
         };
+        self.numbers.insert(id.number, slot);
         self.slots[slot as usize] = Some(Box::new(new_session(id, handle, addr, laddr, now)));
         id
     }
@@ -213,6 +249,7 @@ impl Sessions {
     /// Forgets a session that was taken out.
     pub fn retire(&mut self, id: ClientId) {
         self.len -= 1;
+        self.numbers.remove(&id.number);
         self.free.push(id.slot);
     }
 
@@ -228,6 +265,12 @@ impl Sessions {
             .get_mut(id.slot as usize)?
             .as_deref_mut()
             .filter(|session| session.id == id)
+    }
+
+    /// The client with a number, also while it is taken out.
+    pub fn by_number(&self, number: u64) -> Option<ClientId> {
+        let slot = *self.numbers.get(&number)?;
+        Some(ClientId { number, slot })
     }
 
     /// All but those taken out, in no particular order.
@@ -274,6 +317,8 @@ fn new_session(
         no_touch: false,
         waiting: None,
         postponed: false,
+        follows_redirects: false,
+        executing: None,
         outbox: Vec::new(),
         over_limit_since: None,
         closing: false,

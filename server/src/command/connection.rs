@@ -2,13 +2,15 @@
 
 use super::*;
 use crate::{
+    blocking,
+    client_list::{self, Filter},
     command::spec::{Categories, Flags},
+    engine::Pause,
     info::REDIS_VERSION,
     reply::Protocol,
-    session::{ReplyMode, Session},
+    session::{ClientId, ReplyMode, Session},
 };
 
-/// The connection commands.
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "auth",
@@ -38,6 +40,23 @@ pub const COMMANDS: &[Command] = &[
         complexity: "that of the subcommand",
         subcommands: &[
             Command {
+                name: "client|capa",
+                arity: -3,
+                flags: Flags::of([
+                    Flags::NOSCRIPT,
+                    Flags::LOADING,
+                    Flags::STALE,
+                    Flags::ALLOW_BUSY,
+                ]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "8.0.0",
+                summary: "Tells the server what this client is able to handle.",
+                args: "capability:string...",
+                handler: client_capa,
+                ..Command::BASE
+            },
+            Command {
                 name: "client|getname",
                 arity: 2,
                 flags: Flags::of([
@@ -54,6 +73,33 @@ pub const COMMANDS: &[Command] = &[
                 ..Command::BASE
             },
             Command {
+                name: "client|getredir",
+                arity: 2,
+                flags: Flags::of([
+                    Flags::NOSCRIPT,
+                    Flags::LOADING,
+                    Flags::STALE,
+                    Flags::ALLOW_BUSY,
+                ]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "6.0.0",
+                summary: "Returns the id of the client that receives the tracking messages.",
+                handler: client_getredir,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|help",
+                arity: 2,
+                flags: Flags::of([Flags::LOADING, Flags::STALE]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "5.0.0",
+                summary: "Lists the subcommands with a line about each.",
+                handler: help::help,
+                ..Command::BASE
+            },
+            Command {
                 name: "client|id",
                 arity: 2,
                 flags: Flags::of([
@@ -67,6 +113,144 @@ pub const COMMANDS: &[Command] = &[
                 since: "5.0.0",
                 summary: "Returns the id of the connection.",
                 handler: client_id,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|import-source",
+                arity: 3,
+                flags: Flags::of([Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "8.1.0",
+                summary: "Marks the connection as one that imports data.",
+                args: "enabled<ON|OFF>",
+                handler: client_import_source,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|info",
+                arity: 2,
+                flags: Flags::of([Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
+                categories: Categories::CONNECTION,
+                tips: &["nondeterministic_output"],
+                group: "connection",
+                since: "6.2.0",
+                summary: "Returns a line that describes the connection.",
+                handler: client_info,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|kill",
+                arity: -3,
+                flags: Flags::of([Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "2.4.0",
+                summary: "Closes the connections that fit the filters.",
+                complexity: "O(N) where N is the number of clients",
+                args: "filter<old-format:string|new-format<[ID@client-id:integer...]|\
+                    [TYPE@client-type<NORMAL|MASTER|PRIMARY|SLAVE|REPLICA|PUBSUB>]|\
+                    [USER@username:string]|[ADDR@addr:string]|[LADDR@laddr:string]|\
+                    [SKIPME@skipme<YES|NO>]|[MAXAGE@maxage:integer]|[NAME@name:string]|\
+                    [IDLE@idle:integer]|[FLAGS@flags:string]|[LIB-NAME@lib-name:string]|\
+                    [LIB-VER@lib-ver:string]|[DB@db:integer]|[CAPA@capa:string]|[IP@ip:string]|\
+                    [NOT-TYPE@not-client-type<NORMAL|MASTER|PRIMARY|SLAVE|REPLICA|PUBSUB>]|\
+                    [NOT-ID@not-client-id:integer...]|[NOT-USER@not-username:string]|\
+                    [NOT-ADDR@not-addr:string]|[NOT-LADDR@not-laddr:string]|\
+                    [NOT-NAME@not-name:string]|[NOT-FLAGS@not-flags:string]|\
+                    [NOT-LIB-NAME@not-lib-name:string]|[NOT-LIB-VER@not-lib-ver:string]|\
+                    [NOT-DB@not-db:integer]|[NOT-CAPA@not-capa:string]|\
+                    [NOT-IP@not-ip:string]>...>",
+                handler: client_kill,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|list",
+                arity: -2,
+                flags: Flags::of([Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
+                categories: Categories::CONNECTION,
+                tips: &["nondeterministic_output"],
+                group: "connection",
+                since: "2.4.0",
+                summary: "Returns a line for every connection that fits the filters.",
+                complexity: "O(N) where N is the number of clients",
+                args: "[TYPE@client-type<NORMAL|MASTER|REPLICA|PUBSUB>] [ID@client-id:integer...] \
+                    [USER@username:string] [ADDR@addr:string] [LADDR@laddr:string] \
+                    [SKIPME@skipme<YES|NO>] [MAXAGE@maxage:integer] [NAME@name:string] \
+                    [IDLE@idle:integer] [FLAGS@flags:string] [LIB-NAME@lib-name:string] \
+                    [LIB-VER@lib-ver:string] [DB@db:integer] [CAPA@capa:string] [IP@ip:string] \
+                    [NOT-TYPE@not-client-type<NORMAL|MASTER|REPLICA|PUBSUB>] \
+                    [NOT-ID@not-client-id:integer...] [NOT-USER@not-username:string] \
+                    [NOT-ADDR@not-addr:string] [NOT-LADDR@not-laddr:string] \
+                    [NOT-NAME@not-name:string] [NOT-FLAGS@not-flags:string] \
+                    [NOT-LIB-NAME@not-lib-name:string] [NOT-LIB-VER@not-lib-ver:string] \
+                    [NOT-DB@not-db:integer] [NOT-CAPA@not-capa:string] [NOT-IP@not-ip:string]",
+                handler: client_list,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|no-evict",
+                arity: 3,
+                flags: Flags::of([
+                    Flags::ADMIN,
+                    Flags::NOSCRIPT,
+                    Flags::LOADING,
+                    Flags::STALE,
+                    Flags::ALLOW_BUSY,
+                ]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "7.0.0",
+                summary: "Exempts the connection from eviction of clients, or ends that.",
+                args: "enabled<ON|OFF>",
+                handler: client_no_evict,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|no-touch",
+                arity: 3,
+                flags: Flags::of([
+                    Flags::NOSCRIPT,
+                    Flags::LOADING,
+                    Flags::STALE,
+                    Flags::ALLOW_BUSY,
+                ]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "7.2.0",
+                summary: "Says whether this client's reads count as use of the keys.",
+                args: "enabled<ON|OFF>",
+                handler: client_no_touch,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|pause",
+                arity: -3,
+                flags: Flags::of([Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "3.0.0",
+                summary: "Holds back the commands of all clients for a time.",
+                args: "timeout:integer [mode<WRITE|ALL>]",
+                handler: client_pause,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|reply",
+                arity: 3,
+                flags: Flags::of([
+                    Flags::NOSCRIPT,
+                    Flags::LOADING,
+                    Flags::STALE,
+                    Flags::NO_MULTI,
+                    Flags::ALLOW_BUSY,
+                ]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "3.2.0",
+                summary: "Turns replies on or off, or skips the next one.",
+                args: "action<ON|OFF|SKIP>",
+                handler: client_reply,
                 ..Command::BASE
             },
             Command {
@@ -103,6 +287,31 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Names the connection.",
                 args: "connection-name:string",
                 handler: client_setname,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|unblock",
+                arity: -3,
+                flags: Flags::of([Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "5.0.0",
+                summary: "Wakes a client that waits in a blocking command.",
+                complexity: "O(log N) where N is the number of clients",
+                args: "client-id:integer [unblock-type<TIMEOUT|ERROR>]",
+                handler: client_unblock,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|unpause",
+                arity: 2,
+                flags: Flags::of([Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "6.2.0",
+                summary: "Lets paused clients go on.",
+                complexity: "O(N) where N is the number of paused clients",
+                handler: client_unpause,
                 ..Command::BASE
             },
         ],
@@ -242,6 +451,14 @@ fn same_secret(known: &[u8], guess: &[u8]) -> bool {
     known.len() == guess.len() && differing == 0
 }
 
+fn client_capa(call: &mut Call<'_>) -> Result<(), Stop> {
+    if call.args[2..].iter().any(|word| is_word(word, "REDIRECT")) {
+        call.session.follows_redirects = true;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
 fn client_getname(call: &mut Call<'_>) -> Result<(), Stop> {
     if call.session.name.is_empty() {
         call.reply.null();
@@ -251,8 +468,146 @@ fn client_getname(call: &mut Call<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
+fn client_getredir(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.reply.integer(call.session.redirection());
+    Ok(())
+}
+
 fn client_id(call: &mut Call<'_>) -> Result<(), Stop> {
     call.reply.integer(call.session.id.number as i64);
+    Ok(())
+}
+
+fn client_import_source(_call: &mut Call<'_>) -> Result<(), Stop> {
+    Err(Error::text("ERR Server is not in import mode").into())
+}
+
+fn client_info(call: &mut Call<'_>) -> Result<(), Stop> {
+    let mut line = Vec::new();
+    let now = call.engine.keys.now();
+    client_list::describe(&mut line, call.session, now, size_of_args(call));
+    call.reply.verbatim(b"txt", &line);
+    Ok(())
+}
+
+fn size_of_args(call: &Call<'_>) -> usize {
+    call.args.iter().map(|arg| arg.len()).sum()
+}
+
+fn client_kill(call: &mut Call<'_>) -> Result<(), Stop> {
+    if call.args.len() == 3 {
+        return kill_by_address(call);
+    }
+    let filter = Filter::parse(call.options(2), true, call.engine)?;
+    let me = !filter.skip_me && filter.accepts(call.session, call.engine.keys.now());
+    let killed = kill_others(call.engine, &filter) + i64::from(me);
+    call.session.closing |= me;
+    call.reply.integer(killed);
+    Ok(())
+}
+
+fn kill_by_address(call: &mut Call<'_>) -> Result<(), Stop> {
+    let addr = call.arg(2);
+    if call.session.addr.as_bytes() == addr {
+        call.session.closing = true;
+    } else {
+        let other = call
+            .engine
+            .sessions
+            .iter()
+            .find(|session| session.addr.as_bytes() == addr)
+            .map(|session| session.id)
+            .ok_or(Error::text("ERR No such client"))?;
+        call.engine.kill(other);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn kill_others(engine: &mut Engine, filter: &Filter) -> i64 {
+    let now = engine.keys.now();
+    let chosen: Vec<ClientId> = engine
+        .sessions
+        .iter()
+        .filter(|session| filter.accepts(session, now))
+        .map(|session| session.id)
+        .collect();
+    for &id in &chosen {
+        engine.kill(id);
+    }
+    chosen.len() as i64
+}
+
+fn client_list(call: &mut Call<'_>) -> Result<(), Stop> {
+    let filter = Filter::parse(call.options(2), false, call.engine)?;
+    let now = call.engine.keys.now();
+    let mut chosen: Vec<&Session> = call
+        .engine
+        .sessions
+        .iter()
+        .chain((!filter.skip_me).then_some(&*call.session))
+        .filter(|session| filter.accepts(session, now))
+        .collect();
+    chosen.sort_by_key(|session| session.id);
+    let mut lines = Vec::new();
+    for session in chosen {
+        let mine = session.id == call.session.id;
+        let argv = if mine { size_of_args(call) } else { 0 };
+        client_list::describe(&mut lines, session, now, argv);
+    }
+    call.reply.verbatim(b"txt", &lines);
+    Ok(())
+}
+
+fn client_no_evict(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.session.no_evict = on_or_off(call.arg(2))?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn client_no_touch(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.session.no_touch = on_or_off(call.arg(2))?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn on_or_off(word: &[u8]) -> Result<bool, Error> {
+    if is_word(word, "ON") {
+        Ok(true)
+    } else if is_word(word, "OFF") {
+        Ok(false)
+    } else {
+        Err(Error::SYNTAX)
+    }
+}
+
+fn client_pause(call: &mut Call<'_>) -> Result<(), Stop> {
+    let writes_only = match call.args.get(3) {
+        None => false,
+        Some(mode) if is_word(mode, "WRITE") => true,
+        Some(mode) if is_word(mode, "ALL") => false,
+        Some(_) => return Err(Error::text("ERR CLIENT PAUSE mode must be WRITE or ALL").into()),
+    };
+    let now = call.engine.keys.now();
+    // A pause of no time at all is over at once, not endless.
+    let until = blocking::parse_timeout_ms(call.arg(2), now)?.unwrap_or(now);
+    call.engine.pause(Pause { until, writes_only });
+    call.reply.ok();
+    Ok(())
+}
+
+fn client_reply(call: &mut Call<'_>) -> Result<(), Stop> {
+    let mode = call.arg(2);
+    if is_word(mode, "ON") {
+        call.session.reply_mode = ReplyMode::On;
+        call.reply.ok();
+    } else if is_word(mode, "OFF") {
+        call.session.reply_mode = ReplyMode::Off;
+    } else if !is_word(mode, "SKIP") {
+        return Err(Error::SYNTAX.into());
+    } else if call.session.reply_mode != ReplyMode::Off {
+        call.session.reply_mode = ReplyMode::SkipNext;
+    }
     Ok(())
 }
 
@@ -279,6 +634,41 @@ fn client_setinfo(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn client_setname(call: &mut Call<'_>) -> Result<(), Stop> {
     call.session.name = checked_name(call.arg(2))?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn client_unblock(call: &mut Call<'_>) -> Result<(), Stop> {
+    let number = call.int(2)?;
+    let with_error = match call.args.get(3) {
+        None => false,
+        Some(reason) if is_word(reason, "TIMEOUT") => false,
+        Some(reason) if is_word(reason, "ERROR") => true,
+        Some(_) => {
+            let text = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
+            return Err(Error::text(text).into());
+        }
+    };
+    let found = u64::try_from(number)
+        .ok()
+        .and_then(|number| call.engine.sessions.by_number(number));
+    let unblocked = found.is_some_and(|id| {
+        call.engine.end_wait(id, |waiting, reply| {
+            if with_error {
+                reply.error(&Error::text(
+                    "UNBLOCKED client unblocked via CLIENT UNBLOCK",
+                ));
+            } else {
+                waiting.wait.on_timeout.write(reply);
+            }
+        })
+    });
+    call.reply.integer(i64::from(unblocked));
+    Ok(())
+}
+
+fn client_unpause(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.engine.unpause();
     call.reply.ok();
     Ok(())
 }
@@ -429,6 +819,7 @@ fn reset(call: &mut Call<'_>) -> Result<(), Stop> {
     session.reply_mode = ReplyMode::On;
     session.no_evict = false;
     session.no_touch = false;
+    session.follows_redirects = false;
     call.reply.set_protocol(Protocol::Resp2);
     call.reply.simple("RESET");
     Ok(())

@@ -133,6 +133,7 @@ fn exec(call: &mut Call<'_>) -> Result<(), Stop> {
 /// Runs the queued requests; what fails among them does not keep the others from running.
 fn run_queue(call: &mut Call<'_>, transaction: &Transaction) {
     let may_block = std::mem::replace(&mut call.session.deny_blocking, true);
+    call.session.executing = Some(transaction.queue.len());
     call.reply.array(transaction.queue.len());
     for queued in &transaction.queue {
         let args: Args<'_> = queued.args.iter().map(Vec::as_slice).collect();
@@ -141,6 +142,7 @@ fn run_queue(call: &mut Call<'_>, transaction: &Transaction) {
             .call(call.session, queued.command, &args, call.reply);
         debug_assert!(ran.is_ok(), "nothing waits while blocking is denied");
     }
+    call.session.executing = None;
     call.session.deny_blocking = may_block;
 }
 

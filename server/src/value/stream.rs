@@ -452,7 +452,9 @@ impl PartialEq for Stream {
         self.history == other.history
             && self.groups == other.groups
             && self.len == other.len
-            && self.iter().zip(other.iter())
+            && self
+                .iter()
+                .zip(other.iter())
                 .all(|(one, other)| one.id() == other.id() && one.pairs().eq(other.pairs()))
     }
 }
