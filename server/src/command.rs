@@ -279,7 +279,7 @@ fn unknown_command(args: &[&[u8]]) -> Error {
     const ARGS_MAX: usize = 128;
     let name = args.first().copied().unwrap_or_default();
     let mut text = b"ERR unknown command '".to_vec();
-    text.extend(&name[..name.len().min(NAME_MAX)]);
+    text.extend(shown(name, NAME_MAX));
     text.extend(b"', with args beginning with: ");
     let start = text.len();
     for arg in &args[1.min(args.len())..] {
@@ -288,15 +288,21 @@ fn unknown_command(args: &[&[u8]]) -> Error {
             break;
         }
         text.push(b'\'');
-        text.extend(&arg[..arg.len().min(ARGS_MAX - used)]);
+        text.extend(shown(arg, ARGS_MAX - used));
         text.extend(b"' ");
     }
     Error::owned(text)
 }
 
+/// The beginning of an argument, as far as the references show it: up to a zero byte.
+fn shown(arg: &[u8], max: usize) -> &[u8] {
+    let end = memchr::memchr(0, arg).unwrap_or(arg.len());
+    &arg[..end.min(max)]
+}
+
 fn unknown_subcommand(command: &Command, name: &[u8]) -> Error {
     let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend(&name[..name.len().min(128)]);
+    text.extend(shown(name, 128));
     text.extend(format!("'. Try {} HELP.", command.name.to_uppercase()).bytes());
     Error::owned(text)
 }

@@ -669,6 +669,9 @@ impl Kind {
                 })
             }
             Kind::Only(_) if value.eq_ignore_ascii_case(default) => Ok(default.to_owned()),
+            Kind::Only(_) if default == "no" && !value.eq_ignore_ascii_case("yes") => {
+                Kind::Bool.check(default, present, value)
+            }
             Kind::Only(reason) => Err(format!("argument can only be '{default}': {reason}")),
             Kind::Special(make) => make(present, value),
         }

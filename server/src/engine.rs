@@ -400,8 +400,11 @@ impl Engine {
         args: &[&[u8]],
         reply: &mut dyn Reply,
     ) -> Result<(), Wait> {
-        if !self.monitors.is_empty() && self.depth == 0 {
-            monitor::feed(self, session, command, args);
+        let from_script = self.depth > u32::from(session.executing.is_some());
+        // What runs others is shown before them, all else with what it did, such as SELECT.
+        let runs_others = command.flags.has(Flags::SKIP_MONITOR);
+        if runs_others && !self.monitors.is_empty() {
+            monitor::feed(self, session, command, args, from_script);
         }
         self.keys.select(session.db);
         self.keys.no_touch = session.no_touch;
@@ -440,6 +443,9 @@ impl Engine {
         };
         let replied = reply.mark().saturating_sub(mark);
         self.account(session, command, args, failed, replied);
+        if !runs_others && !self.monitors.is_empty() {
+            monitor::feed(self, session, command, args, from_script);
+        }
         if self.keys.has_changes() {
             self.absorb(Some(session));
         }

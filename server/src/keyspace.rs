@@ -674,7 +674,11 @@ impl Keyspace {
             self.expire_at(self.selected, at);
             return None;
         }
-        if entry.value.next_part_deadline().is_some_and(|part| part <= now) {
+        if entry
+            .value
+            .next_part_deadline()
+            .is_some_and(|part| part <= now)
+        {
             self.expire_parts(self.selected, at, usize::MAX);
             return self.dbs[self.selected].dict.find_hashed(key, hash);
         }
@@ -687,7 +691,9 @@ impl Keyspace {
         let now = self.now.millis();
         let entry = self.dbs[db].dict.at_mut(at);
         let before = entry.value.next_part_deadline();
-        let Value::Hash(hash) = &mut entry.value else { return 0 };
+        let Value::Hash(hash) = &mut entry.value else {
+            return 0;
+        };
         // A hash of which nothing will be left goes as a whole, and at once.
         let gone = hash.is_all_due(now);
         let (len, mut dropped) = (hash.len(), 0);
@@ -712,7 +718,12 @@ impl Keyspace {
         let event = Some(event).filter(|event| self.notify & event.class.0 != 0);
         if self.observed || event.is_some() {
             let key = key.clone();
-            self.changes.push(Change::Key { db, key, touched: true, event });
+            self.changes.push(Change::Key {
+                db,
+                key,
+                touched: true,
+                event,
+            });
         }
     }
 

@@ -3,27 +3,26 @@
 use std::fmt::Write;
 
 use crate::{
-    command::{Command, Flags},
+    command::{Command, Flags, is_word},
     engine::Engine,
     reply::Reply,
     session::Session,
 };
 
-/// Sends a request that is about to run to all monitors.
-pub fn feed(engine: &mut Engine, session: &Session, command: &Command, args: &[&[u8]]) {
-    if command.flags.has(Flags::SKIP_MONITOR) || command.flags.has(Flags::ADMIN) {
+/// Sends a request to all monitors; one that a script made is shown as the script's.
+pub fn feed(
+    engine: &mut Engine,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+    from_script: bool,
+) {
+    if command.flags.has(Flags::ADMIN) {
         return;
     }
-    let line = line(engine, session, &session.addr, command, args);
+    let from = if from_script { "lua" } else { &session.addr };
+    let line = line(engine, session, from, command, args);
     broadcast(engine, &line);
-}
-
-/// Sends a command that a script runs to all monitors.
-pub fn feed_script(engine: &mut Engine, session: &Session, command: &Command, args: &[&[u8]]) {
-    if !engine.monitors.is_empty() && !command.flags.has(Flags::SKIP_MONITOR) {
-        let line = line(engine, session, "lua", command, args);
-        broadcast(engine, &line);
-    }
 }
 
 fn broadcast(engine: &mut Engine, line: &str) {
@@ -44,10 +43,23 @@ fn line(
     let mut line = format!("{seconds}.{micros:06} [{} {from}]", session.db);
     for (at, arg) in args.iter().enumerate() {
         line.push(' ');
-        let secret = at > 0 && matches!(command.name, "auth");
+        let secret = is_secret(command, args, at);
         quote(&mut line, if secret { b"(redacted)" } else { arg });
     }
     line
+}
+
+/// Is an argument a name or a password that a request logs in with?
+fn is_secret(command: &Command, args: &[&[u8]], at: usize) -> bool {
+    let follows = |distance: usize| {
+        at.checked_sub(distance)
+            .is_some_and(|before| before > 1 && is_word(args[before], "AUTH"))
+    };
+    match command.name {
+        "auth" => at > 0,
+        "hello" => follows(1) || follows(2),
+        _ => false,
+    }
 }
 
 /// Appends bytes in double quotes, escaped so that the line stays one line of printable text.

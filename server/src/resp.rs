@@ -132,8 +132,12 @@ impl Decoder {
         if buffer.len() < self.cursor + len + 2 {
             return Ok(false);
         }
+        let end = self.cursor + len;
+        if buffer[end..end + 2] != *b"\r\n" {
+            return Err(ProtocolError::new("invalid CRLF in request"));
+        }
         self.args.push((self.cursor, len));
-        self.cursor += len + 2;
+        self.cursor = end + 2;
         self.bulk = None;
         self.missing = self.missing.map(|missing| missing - 1);
         Ok(true)
@@ -201,7 +205,7 @@ fn header_line<'a>(
 }
 
 /// Splits a line into words as a shell would: quotes of both kinds, escapes inside double ones.
-/// `None` when a quote is left open or followed by more text.
+/// Quoted and bare pieces that touch are one word. `None` when a quote is left open.
 pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
@@ -218,22 +222,17 @@ pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
 
 fn take_word<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
     while let Some((&byte, tail)) = rest.split_first() {
-        match byte {
-            b'"' => return closed(take_double_quoted(tail, word)?),
-            b'\'' => return closed(take_single_quoted(tail, word)?),
+        rest = match byte {
+            b'"' => take_double_quoted(tail, word)?,
+            b'\'' => take_single_quoted(tail, word)?,
             _ if byte.is_ascii_whitespace() || byte == 0 => return Some(tail),
-            _ => word.push(byte),
-        }
-        rest = tail;
+            _ => {
+                word.push(byte);
+                tail
+            }
+        };
     }
     Some(rest)
-}
-
-/// Behind a closing quote there must be white space or nothing.
-fn closed(rest: &[u8]) -> Option<&[u8]> {
-    rest.first()
-        .is_none_or(u8::is_ascii_whitespace)
-        .then_some(rest)
 }
 
 fn take_double_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
@@ -473,13 +472,14 @@ mod tests {
 
     #[test]
     fn broken_requests_get_the_reference_errors() {
-        let cases: [(&[u8], &str); 6] = [
+        let cases: [(&[u8], &str); 7] = [
             (b"*abc\r\n", "invalid multibulk length"),
             (b"*2147483648\r\n", "invalid multibulk length"),
             (b"*1\r\nPING\r\n", "expected '$', got 'P'"),
             (b"*1\r\n$-1\r\n", "invalid bulk length"),
             (b"*1\r\n$9000000000000000000\r\n", "invalid bulk length"),
             (b"SET \"a\r\n", "unbalanced quotes in request"),
+            (b"*1\r\n$4\r\nPINGxx", "invalid CRLF in request"),
         ];
         for (input, what) in cases {
             assert_eq!(decode_all(input, 1), Err(ProtocolError::new(what)));
