@@ -19,6 +19,9 @@ pub struct Wait {
     pub on_timeout: OnTimeout,
     /// Does the request also end when a key goes away or changes its type (XREADGROUP)?
     pub on_loss: bool,
+    /// The request to run again, where the one that came would then mean something else: the
+    /// `$` of XREAD is the end of the stream as it was.
+    pub args: Option<Vec<Vec<u8>>>,
 }
 
 /// The reply when time is up, or when the request may not wait at all.

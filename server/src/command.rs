@@ -24,6 +24,7 @@ pub mod server;
 pub mod sets;
 pub mod sorted_sets;
 pub mod spec;
+pub mod streams;
 pub mod strings;
 pub mod transactions;
 
@@ -42,6 +43,7 @@ static FAMILIES: &[&[Command]] = &[
     server::COMMANDS,
     sets::COMMANDS,
     sorted_sets::COMMANDS,
+    streams::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];

@@ -5,7 +5,12 @@
 
 use std::{borrow::Cow, fmt::Write};
 
-use crate::{clock::Time, keyspace::Class, number, value::limits::Limits};
+use crate::{
+    clock::Time,
+    keyspace::Class,
+    number,
+    value::{limits::Limits, stream::NodeLimits},
+};
 
 /// A setting: its name, its default as text, and what a value must be.
 pub struct Setting {
@@ -372,6 +377,9 @@ pub static SETTINGS: &[Setting] = &[
 pub struct Hot {
     pub databases: usize,
     pub limits: Limits,
+    pub stream_nodes: NodeLimits,
+    /// What a sparse HyperLogLog may occupy, in bytes.
+    pub hll_sparse_max: usize,
     pub max_clients: usize,
     pub notify: u32,
     pub bulk_len_max: i64,
@@ -604,6 +612,11 @@ impl Config {
             timeout: size("timeout") as u64,
             min_replicas: size("min-replicas-to-write"),
             latency_tracking: self.is_on("latency-tracking"),
+            stream_nodes: NodeLimits {
+                bytes: size("stream-node-max-bytes"),
+                entries: size("stream-node-max-entries"),
+            },
+            hll_sparse_max: size("hll-sparse-max-bytes"),
             limits: Limits {
                 list_max_listpack_size: self.int("list-max-listpack-size"),
                 hash_max_listpack_entries: size("hash-max-listpack-entries"),

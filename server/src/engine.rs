@@ -374,9 +374,10 @@ impl Engine {
         let protocol = session.protocol;
         match self.call(session, command, args, &mut Encoder::new(out, protocol)) {
             Ok(()) => Flow::Continue,
-            Err(wait) => {
+            Err(mut wait) => {
                 let since = self.keys.now();
-                let args = args.iter().map(|arg| arg.to_vec()).collect();
+                let as_it_came = || args.iter().map(|arg| arg.to_vec()).collect();
+                let args = wait.args.take().unwrap_or_else(as_it_came);
                 self.waiters.add(session.id, session.db, &wait);
                 session.waiting = Some(Waiting {
                     command,

@@ -502,6 +502,7 @@ pub fn wait(keys: &[&[u8]], until: Option<Time>, on_timeout: OnTimeout) -> Stop 
         until,
         on_timeout,
         on_loss: false,
+        args: None,
     })
 }
 

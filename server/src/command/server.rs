@@ -818,5 +818,6 @@ fn in_vain(until: Option<crate::clock::Time>, on_timeout: OnTimeout) -> Stop {
         until,
         on_timeout,
         on_loss: false,
+        args: None,
     })
 }

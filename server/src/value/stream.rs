@@ -254,6 +254,42 @@ impl Stream {
         dropped
     }
 
+    /// Drops entries from the front as far as every group has read and acknowledged them, one by
+    /// one; tells how many.
+    pub fn trim_acknowledged(&mut self, trim: Trim) -> u64 {
+        let surplus = self.len.saturating_sub(trim.keep.at_least());
+        let below = match trim.keep {
+            Keep::Latest(_) => None,
+            Keep::From(id) => Some(id),
+        };
+        let candidates = self.iter().map(|entry| entry.id());
+        let candidates = candidates.take_while(|&id| below.is_none_or(|below| id < below));
+        let limit = trim.limit.unwrap_or(u64::MAX).min(surplus);
+        let doomed: Vec<StreamId> = candidates
+            .filter(|&id| self.is_done_everywhere(id))
+            .take(limit as usize)
+            .collect();
+        let max_deleted_id = self.history.max_deleted_id;
+        let dropped = doomed.into_iter().filter(|&id| self.delete(id)).count() as u64;
+        // Trimming is not deleting: it leaves no hole.
+        self.history.max_deleted_id = max_deleted_id;
+        dropped
+    }
+
+    /// Whether every group has read and acknowledged an entry.
+    pub fn is_done_everywhere(&self, id: StreamId) -> bool {
+        self.groups.values().all(|group| group.is_done(id))
+    }
+
+    /// Makes entries from one ID on, up to another that is left out, pending nowhere.
+    pub fn forget_references(&mut self, start: StreamId, end: Option<StreamId>) {
+        for group in self.groups.values_mut() {
+            for id in group.pending_between(start, end) {
+                group.acknowledge(id);
+            }
+        }
+    }
+
     fn trim_first_node(&mut self, keep: Keep) -> u64 {
         let Some(mut first) = self.nodes.first_entry() else {
             return 0;
@@ -390,7 +426,8 @@ impl Stream {
         }
         // With a hole in what follows, only the end is certain.
         let has_hole = max_deleted_id != StreamId::MIN && max_deleted_id >= self.first_id;
-        if id > last_id || has_hole {
+        let before_hole = id != StreamId::MIN && id < max_deleted_id;
+        if id > last_id || has_hole || before_hole {
             return None;
         }
         match id.cmp(&self.first_id) {
@@ -403,11 +440,12 @@ impl Stream {
     /// Whether an entry after this ID was deleted from between others.
     pub fn has_hole_after(&self, id: StreamId) -> bool {
         let deleted = self.history.max_deleted_id;
-        self.len > 0 && deleted != StreamId::MIN && deleted >= self.first_id && deleted >= id
+        self.len > 0 && deleted != StreamId::MIN && deleted >= id
     }
 
-    /// How many entries a group has not read yet, where that can be told.
-    pub fn lag(&self, group: &Group) -> Option<u64> {
+    /// How many entries a group has not read yet, where that can be told; negative when XGROUP
+    /// was told that it read more than there were.
+    pub fn lag(&self, group: &Group) -> Option<i64> {
         let added = self.history.entries_added;
         if added == 0 {
             return Some(0);
@@ -416,7 +454,7 @@ impl Stream {
             Some(read) if !self.has_hole_after(group.last_id) => Some(read),
             _ => self.entries_up_to(group.last_id),
         };
-        read.map(|read| added.saturating_sub(read))
+        read.map(|read| added.wrapping_sub(read) as i64)
     }
 
     /// Notes that a group read on to this entry.
@@ -425,7 +463,9 @@ impl Stream {
             return;
         };
         let read = match group.entries_read {
-            Some(read) if !self.has_hole_after(group.last_id) => Some(read + 1),
+            Some(read) if group.last_id >= self.first_id && !self.has_hole_after(group.last_id) => {
+                Some(read.wrapping_add(1))
+            }
             _ => self.entries_up_to(id),
         };
         if let Some(group) = self.groups.get_mut(name) {
@@ -462,7 +502,7 @@ impl PartialEq for Stream {
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();
-        for entry in self.iter() {
+        for entry in self {
             map.entry(
                 &format_args!("{}", entry.id()),
                 &entry.pairs().collect::<Vec<_>>(),
@@ -478,6 +518,15 @@ impl Keep {
             Keep::Latest(count) => count,
             Keep::From(_) => 0,
         }
+    }
+}
+
+impl<'a> IntoIterator for &'a Stream {
+    type Item = Entry<'a>;
+    type IntoIter = Range<'a>;
+
+    fn into_iter(self) -> Range<'a> {
+        self.iter()
     }
 }
 
@@ -505,7 +554,7 @@ impl<'a> Iterator for Range<'a> {
                 }
             }
             let (&first, node) = self.nodes.as_mut()?.next()?;
-            self.cursor = Some(node.from_front(first));
+            self.cursor = Some(node.front(first));
         }
     }
 }
@@ -532,7 +581,7 @@ impl<'a> Iterator for RangeBack<'a> {
                 }
             }
             let (&first, node) = range.nodes.as_mut()?.next_back()?;
-            range.cursor = Some(node.from_back(first));
+            range.cursor = Some(node.back(first));
         }
     }
 }

@@ -82,6 +82,34 @@ impl Group {
         true
     }
 
+    /// Notes that a consumer was seen, and adds it if it is new; true then.
+    pub fn meet(&mut self, name: &[u8], now_ms: u64) -> bool {
+        if let Some(consumer) = self.consumers.get_mut(name) {
+            consumer.seen_ms = now_ms;
+            return false;
+        }
+        self.add_consumer(name, now_ms)
+    }
+
+    /// Notes that a consumer got something.
+    pub fn note_activity(&mut self, name: &[u8], now_ms: u64) {
+        if let Some(consumer) = self.consumers.get_mut(name) {
+            consumer.active_ms = Some(now_ms);
+        }
+    }
+
+    /// Whether an entry was read and acknowledged.
+    pub fn is_done(&self, id: StreamId) -> bool {
+        id <= self.last_id && !self.pending.contains_key(&id)
+    }
+
+    /// The IDs that are pending from one on, up to another that is left out.
+    pub fn pending_between(&self, start: StreamId, end: Option<StreamId>) -> Vec<StreamId> {
+        let from = self.pending.range(start..).map(|(&id, _)| id);
+        from.take_while(|&id| end.is_none_or(|end| id < end))
+            .collect()
+    }
+
     /// Removes a consumer and forgets what it had; tells how much that was, if it existed.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let consumer = self.consumers.remove(name)?;

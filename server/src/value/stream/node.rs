@@ -47,14 +47,13 @@ impl Node {
         let node = Node { packed };
         let fields = usize::try_from(node.integer(node.packed.seek(2)?)?).ok()?;
         let end_of_head = node.packed.seek(PREFIX_LEN.checked_add(fields)?)?;
-        (node.integer(end_of_head)? == 0 && node.from_front(first).position.is_some())
-            .then_some(node)
+        (node.integer(end_of_head)? == 0 && node.front(first).position.is_some()).then_some(node)
     }
 
     /// Checks every entry of a run that came from outside, and tells the last ID. IDs must
     /// ascend from the one before the node, and the counts must be right.
     pub fn check(&self, first: StreamId, previous: Option<StreamId>) -> Option<StreamId> {
-        let (mut cursor, mut previous) = (self.from_front(first), previous);
+        let (mut cursor, mut previous) = (self.front(first), previous);
         let (mut live, mut deleted) = (0, 0);
         while cursor.position.is_some() {
             let entry = cursor.next()?;
@@ -133,7 +132,7 @@ impl Node {
 
     /// Marks an entry as deleted; false when it is not there.
     pub fn delete(&mut self, first: StreamId, id: StreamId) -> bool {
-        let found = self.from_front(first).find(|entry| entry.id >= id);
+        let found = self.front(first).find(|entry| entry.id >= id);
         let Some(entry) = found.filter(|entry| entry.id == id && !entry.is_deleted()) else {
             return false;
         };
@@ -146,7 +145,7 @@ impl Node {
     /// Marks up to so many entries from the front as deleted, below an ID; tells how many.
     pub fn delete_front(&mut self, first: StreamId, limit: u64, below: StreamId) -> u64 {
         let doomed: Vec<(usize, i64)> = self
-            .from_front(first)
+            .front(first)
             .take_while(|entry| entry.id < below)
             .filter(|entry| !entry.is_deleted())
             .take(limit as usize)
@@ -162,13 +161,11 @@ impl Node {
 
     /// The ID of the last entry, deleted or not.
     pub fn last_id(&self, first: StreamId) -> StreamId {
-        self.from_back(first)
-            .next_back()
-            .map_or(first, |entry| entry.id)
+        self.back(first).next_back().map_or(first, |entry| entry.id)
     }
 
     /// A cursor before the first entry.
-    pub fn from_front(&self, first: StreamId) -> Cursor<'_> {
+    pub fn front(&self, first: StreamId) -> Cursor<'_> {
         let position = self.packed.seek(PREFIX_LEN + self.field_count() + 1);
         Cursor {
             node: self,
@@ -179,10 +176,10 @@ impl Node {
     }
 
     /// A cursor behind the last entry.
-    pub fn from_back(&self, first: StreamId) -> Cursor<'_> {
+    pub fn back(&self, first: StreamId) -> Cursor<'_> {
         Cursor {
             position: None,
-            ..self.from_front(first)
+            ..self.front(first)
         }
     }
 
