@@ -340,7 +340,11 @@ impl Engine {
         }
         if !command.accepts(args.len()) {
             self.stats.rejected(command);
-            return self.refuse(session, &command::wrong_arity(command), out);
+            let error = command::wrong_arity(command);
+            return match command.name {
+                "exec" => self.refuse_exec(session, &error, out),
+                _ => self.refuse(session, &error, out),
+            };
         }
         session.last_command = Some(command);
         if let Some(error) = refused_while_subscribed(session, command) {
@@ -494,6 +498,16 @@ impl Engine {
         Flow::Continue
     }
 
+    /// An EXEC that a gate turns away ends the transaction.
+    fn refuse_exec(&mut self, session: &mut Session, why: &Error, out: &mut Vec<u8>) -> Flow {
+        session.transaction = None;
+        self.unwatch(session);
+        let why = why.as_bytes();
+        let mut text = b"EXECABORT Transaction discarded because of: ".to_vec();
+        text.extend(why.strip_prefix(b"ERR ").unwrap_or(why));
+        self.refuse(session, &Error::owned(text), out)
+    }
+
     fn queue(
         &mut self,
         session: &mut Session,
@@ -602,6 +616,12 @@ impl Engine {
         self.keys.select(session.db);
     }
 
+    /// Empties a database, which changes the keys that it holds and no others.
+    pub fn flush(&mut self, session: &mut Session, db: usize) {
+        self.trip_swapped(session, db, db);
+        self.keys.flush(db);
+    }
+
     fn trip(&mut self, current: Option<&mut Session>, db: usize, key: &ByteStr) {
         let Some(ids) = self.watchers.get(&(db, key.clone())) else {
             return;
@@ -639,18 +659,7 @@ impl Engine {
                         self.notify(db, &key, event.name);
                     }
                 }
-                Change::Flushed { db } => {
-                    let named: Vec<_> = self
-                        .watchers
-                        .keys()
-                        .filter(|(watched, _)| *watched == db)
-                        .cloned()
-                        .collect();
-                    for (db, key) in named {
-                        self.trip(current.as_deref_mut(), db, &key);
-                    }
-                    self.waiters.database_changed(db);
-                }
+                Change::Flushed { db } => self.waiters.database_changed(db),
             }
         }
     }

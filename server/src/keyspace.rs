@@ -358,19 +358,10 @@ impl Keyspace {
     /// The value of a key, counted as a use of it and as a hit or a miss.
     pub fn read(&mut self, key: &[u8]) -> Option<&Value> {
         let found = self.find(key);
-        self.count(found.is_some());
-        match found {
-            Some(at) => {
-                self.touch_access(at);
-                Some(&self.dbs[self.selected].dict.at(at).value)
-            }
-            None => {
-                if self.notify & Class::KEY_MISS.0 != 0 {
-                    self.note(key, false, Some(Event::KEY_MISS));
-                }
-                None
-            }
-        }
+        self.count_read(key, found.is_some());
+        let at = found?;
+        self.touch_access(at);
+        Some(&self.dbs[self.selected].dict.at(at).value)
     }
 
     /// The value of a key if it is of the type asked for.
@@ -409,7 +400,15 @@ impl Keyspace {
         self.find(key).is_some()
     }
 
-    /// Counts a look-up for INFO, for commands that do not use [`Keyspace::read`].
+    /// Counts a look-up and tells a miss, for commands that do not use [`Keyspace::read`].
+    pub fn count_read(&mut self, key: &[u8], hit: bool) {
+        self.count(hit);
+        if !hit && self.notify & Class::KEY_MISS.0 != 0 {
+            self.note(key, false, Some(Event::KEY_MISS));
+        }
+    }
+
+    /// Counts a look-up for INFO.
     pub fn count(&mut self, hit: bool) {
         if hit {
             self.stats.hits += 1;
@@ -542,6 +541,13 @@ impl Keyspace {
     /// Puts an entry taken elsewhere under a key, with its deadline, over whatever was there.
     pub fn put_entry(&mut self, key: &[u8], value: Value, deadline: Option<u64>, event: Event) {
         self.put(key, value, deadline.map_or(Ttl::Clear, Ttl::At), event);
+    }
+
+    /// Deletes a key whose new deadline has passed already: it counts and is told as expired.
+    pub fn expire_at_once(&mut self, key: &[u8]) -> bool {
+        let deleted = self.delete(key, Event::EXPIRED);
+        self.stats.expired += u64::from(deleted);
+        deleted
     }
 
     /// Gives a key a deadline in milliseconds since 1970, or takes it away. A deadline that has

@@ -12,7 +12,7 @@ use khoa_tests::transcript::run::play;
 use khoa_tests::transcript::target::Embedded;
 
 /// The families that the server has; the others come with their commands.
-const FAMILIES: &[&str] = &[];
+const FAMILIES: &[&str] = &["bitmap", "string"];
 
 /// How many transcripts are played at the same time.
 const PLAYERS: usize = 4;

@@ -412,7 +412,7 @@ fn exists(call: &mut Call<'_>) -> Result<(), Stop> {
     let mut found = 0;
     for key in &call.args[1..] {
         let exists = call.engine.keys.exists(key);
-        call.engine.keys.count(exists);
+        call.engine.keys.count_read(key, exists);
         found += i64::from(exists);
     }
     call.reply.integer(found);
@@ -481,7 +481,7 @@ fn touch(call: &mut Call<'_>) -> Result<(), Stop> {
     let mut touched = 0;
     for key in &call.args[1..] {
         let found = call.engine.keys.touch(key);
-        call.engine.keys.count(found);
+        call.engine.keys.count_read(key, found);
         touched += i64::from(found);
     }
     call.reply.integer(touched);
@@ -494,7 +494,7 @@ fn type_(call: &mut Call<'_>) -> Result<(), Stop> {
         .keys
         .peek(call.arg(1))
         .map(|entry| entry.value.type_name());
-    call.engine.keys.count(name.is_some());
+    call.engine.keys.count_read(call.arg(1), name.is_some());
     call.reply.simple(name.unwrap_or("none"));
     Ok(())
 }
@@ -593,7 +593,7 @@ fn ttl(call: &mut Call<'_>) -> Result<(), Stop> {
 fn reply_deadline(call: &mut Call<'_>, show: impl Fn(u64, u64) -> u64) -> Result<(), Stop> {
     let now = call.now_ms();
     let deadline = call.engine.keys.deadline(call.arg(1));
-    call.engine.keys.count(deadline.is_some());
+    call.engine.keys.count_read(call.arg(1), deadline.is_some());
     call.reply.integer(match deadline {
         None => -2,
         Some(None) => -1,
@@ -675,7 +675,7 @@ fn expire_in(call: &mut Call<'_>, base: Option<u64>, unit: i64) -> Result<(), St
     let done = match keys.deadline(key) {
         Some(old) if only_if.allows(old, at) => {
             if at <= now as i64 {
-                keys.delete(key, DEL);
+                keys.expire_at_once(key);
             } else {
                 keys.set_deadline(key, Some(at as u64), EXPIRE);
             }

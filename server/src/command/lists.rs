@@ -733,10 +733,10 @@ fn parse_search(mut options: Options<'_>) -> Result<(Search, bool), Error> {
                 .checked_sub(1)
                 .ok_or(ZERO_RANK)?;
         } else if options.len() > 1 && options.take("COUNT") {
-            search.matches = at_least_zero(options.int()?, "ERR COUNT can't be negative")?;
+            search.matches = at_least_zero(&mut options, "ERR COUNT can't be negative")?;
             many = true;
         } else if options.len() > 1 && options.take("MAXLEN") {
-            search.comparisons = at_least_zero(options.int()?, "ERR MAXLEN can't be negative")?;
+            search.comparisons = at_least_zero(&mut options, "ERR MAXLEN can't be negative")?;
         } else {
             return Err(Error::SYNTAX);
         }
@@ -744,9 +744,13 @@ fn parse_search(mut options: Options<'_>) -> Result<(Search, bool), Error> {
     Ok((search, many))
 }
 
-/// A number of which 0 means no limit.
-fn at_least_zero(value: i64, negative: &'static str) -> Result<usize, Error> {
-    let value = usize::try_from(value).map_err(|_| Error::text(negative))?;
+/// A number of which 0 means no limit; what is none gets the same error as a negative one.
+fn at_least_zero(options: &mut Options<'_>, error: &'static str) -> Result<usize, Error> {
+    let value = options
+        .int()
+        .ok()
+        .and_then(|value| usize::try_from(value).ok());
+    let value = value.ok_or(Error::text(error))?;
     Ok(if value == 0 { usize::MAX } else { value })
 }
 

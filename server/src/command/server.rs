@@ -575,7 +575,7 @@ fn dbsize(call: &mut Call<'_>) -> Result<(), Stop> {
 fn flushall(call: &mut Call<'_>) -> Result<(), Stop> {
     check_flush(call)?;
     for db in 0..call.engine.keys.databases() {
-        call.engine.keys.flush(db);
+        call.engine.flush(call.session, db);
     }
     call.reply.ok();
     Ok(())
@@ -583,7 +583,7 @@ fn flushall(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn flushdb(call: &mut Call<'_>) -> Result<(), Stop> {
     check_flush(call)?;
-    call.engine.keys.flush(call.session.db);
+    call.engine.flush(call.session, call.session.db);
     call.reply.ok();
     Ok(())
 }

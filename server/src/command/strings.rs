@@ -421,7 +421,7 @@ fn append(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn decr(call: &mut Call<'_>) -> Result<(), Stop> {
-    add(call, -1, "decrby")
+    add(call, -1)
 }
 
 fn decrby(call: &mut Call<'_>) -> Result<(), Stop> {
@@ -429,7 +429,7 @@ fn decrby(call: &mut Call<'_>) -> Result<(), Stop> {
     let by = by
         .checked_neg()
         .ok_or(Error::text("ERR decrement would overflow"))?;
-    add(call, by, "decrby")
+    add(call, by)
 }
 
 fn delex(call: &mut Call<'_>) -> Result<(), Stop> {
@@ -497,13 +497,13 @@ fn getex(call: &mut Call<'_>) -> Result<(), Stop> {
     let mut ttl = None;
     while !options.is_empty() {
         let persist = options.take("PERSIST");
-        if ttl.is_some() && persist {
+        if persist && ttl.is_some_and(|ttl| !matches!(ttl, Expiry::Persist)) {
             return Err(Error::SYNTAX.into());
         }
         let new = if persist {
             Expiry::Persist
         } else {
-            take_expiry(&mut options, ttl.is_some())?
+            take_expiry(&mut options, ttl)?
         };
         ttl = Some(new);
     }
@@ -517,7 +517,7 @@ fn getex(call: &mut Call<'_>) -> Result<(), Stop> {
             keys.set_deadline(key, None, Event::generic("persist"));
         }
         (Some(Some(at)), Some(_)) if at <= now => {
-            keys.delete(key, DEL);
+            keys.expire_at_once(key);
         }
         (Some(at), Some(_)) => {
             keys.set_deadline(key, at, EXPIRE);
@@ -563,15 +563,16 @@ fn getset(call: &mut Call<'_>) -> Result<(), Stop> {
 // ---- Counters ----
 
 fn incr(call: &mut Call<'_>) -> Result<(), Stop> {
-    add(call, 1, "incrby")
+    add(call, 1)
 }
 
 fn incrby(call: &mut Call<'_>) -> Result<(), Stop> {
     let by = call.int(2)?;
-    add(call, by, "incrby")
+    add(call, by)
 }
 
-fn add(call: &mut Call<'_>, by: i64, event: &'static str) -> Result<(), Stop> {
+/// Subscribers hear `incrby` of a subtraction too.
+fn add(call: &mut Call<'_>, by: i64) -> Result<(), Stop> {
     let key = call.arg(1);
     let old = match call.engine.keys.read_as::<StringValue>(key)? {
         Some(value) => value.integer().ok_or(Error::NOT_AN_INTEGER)?,
@@ -581,7 +582,7 @@ fn add(call: &mut Call<'_>, by: i64, event: &'static str) -> Result<(), Stop> {
     let value = Value::String(StringValue::Int(new));
     call.engine
         .keys
-        .put(key, value, Ttl::Keep, Event::string(event));
+        .put(key, value, Ttl::Keep, Event::string("incrby"));
     call.reply.integer(new);
     Ok(())
 }
@@ -702,7 +703,7 @@ fn msetex(call: &mut Call<'_>) -> Result<(), Stop> {
     let count =
         number::parse_i64(call.arg(1)).filter(|count| (1..i64::from(i32::MAX)).contains(count));
     let end = 2 + count.ok_or(BAD_COUNT)? as usize * 2;
-    let pairs = call.args.get(2..end).ok_or_else(|| call.wrong_arity())?;
+    let pairs = call.args.get(2..end).ok_or(Error::SYNTAX)?;
     let write = Write::parse(call.options(end), Allowed::MSETEX)?;
     let ttl = write.ttl(call)?;
     let keys = &mut call.engine.keys;
@@ -740,7 +741,15 @@ fn pairs<'a>(call: &Call<'a>, from: usize) -> Result<&'a [&'a [u8]], Error> {
 
 fn set_all(keys: &mut Keyspace, pairs: &[&[u8]], ttl: Ttl) {
     for pair in pairs.chunks_exact(2) {
-        store(keys, pair[0], pair[1], ttl);
+        store_anyway(keys, pair[0], pair[1], ttl);
+    }
+}
+
+/// Stores a string, which is gone at the next look if its deadline has passed already.
+fn store_anyway(keys: &mut Keyspace, key: &[u8], value: &[u8], ttl: Ttl) {
+    keys.put(key, Value::string(value), ttl, SET);
+    if matches!(ttl, Ttl::At(_)) {
+        keys.announce(key, EXPIRE);
     }
 }
 
@@ -748,13 +757,9 @@ fn set_all(keys: &mut Keyspace, pairs: &[&[u8]], ttl: Ttl) {
 fn store(keys: &mut Keyspace, key: &[u8], value: &[u8], ttl: Ttl) {
     match ttl {
         Ttl::At(at) if at <= keys.now().millis() => {
-            keys.delete(key, DEL);
+            keys.expire_at_once(key);
         }
-        Ttl::At(_) => {
-            keys.put(key, Value::string(value), ttl, SET);
-            keys.announce(key, EXPIRE);
-        }
-        Ttl::Clear | Ttl::Keep => keys.put(key, Value::string(value), ttl, SET),
+        _ => store_anyway(keys, key, value, ttl),
     }
 }
 
@@ -951,6 +956,14 @@ enum Expiry {
 }
 
 impl Expiry {
+    fn is_like(self, other: Expiry) -> bool {
+        match (self, other) {
+            (Expiry::In(_, unit), Expiry::In(_, other)) => unit == other,
+            (Expiry::At(_, unit), Expiry::At(_, other)) => unit == other,
+            _ => false,
+        }
+    }
+
     /// The deadline in milliseconds since 1970; `None` for none. What is not after 1970, or
     /// further than 64 bits reach, is refused.
     fn deadline(self, call: &Call<'_>) -> Result<Option<u64>, Error> {
@@ -973,8 +986,9 @@ impl Expiry {
     }
 }
 
-/// Takes one of the four words for an expiry with its number; a second one is an error.
-fn take_expiry(options: &mut Options<'_>, taken: bool) -> Result<Expiry, Error> {
+/// Takes one of the four words for an expiry with its number. A second one replaces the first,
+/// if it is the same word; others exclude each other.
+fn take_expiry(options: &mut Options<'_>, taken: Option<Expiry>) -> Result<Expiry, Error> {
     let kinds: [(&str, fn(i64) -> Expiry); 4] = [
         ("EX", |value| Expiry::In(value, Unit::Seconds)),
         ("PX", |value| Expiry::In(value, Unit::Millis)),
@@ -982,7 +996,8 @@ fn take_expiry(options: &mut Options<'_>, taken: bool) -> Result<Expiry, Error> 
         ("PXAT", |value| Expiry::At(value, Unit::Millis)),
     ];
     for (word, expiry) in kinds {
-        if !taken && options.len() > 1 && options.take(word) {
+        let free = taken.is_none_or(|taken| taken.is_like(expiry(0)));
+        if free && options.len() > 1 && options.take(word) {
             return Ok(expiry(options.int()?));
         }
     }
@@ -1034,9 +1049,10 @@ impl<'a> Write<'a> {
             } else if write.expiry.is_none() && bad_number.is_none() && options.take("KEEPTTL") {
                 write.keep_ttl = true;
             } else if allowed.compare && write.take_comparison(&mut options)? {
+            } else if write.keep_ttl || bad_number.is_some() {
+                return Err(Error::SYNTAX);
             } else {
-                let taken = write.expiry.is_some() || write.keep_ttl || bad_number.is_some();
-                match take_expiry(&mut options, taken) {
+                match take_expiry(&mut options, write.expiry) {
                     Ok(expiry) => write.expiry = Some(expiry),
                     Err(error) if error == Error::NOT_AN_INTEGER => bad_number = Some(error),
                     Err(error) => return Err(error),
