@@ -18,6 +18,8 @@ pub const INLINE_MAX: usize = 64 * 1024;
 const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 const UNAUTHENTICATED_BULK_MAX: i64 = 16 * 1024;
 
+const BAD_LINE_END: &str = "invalid CRLF in request";
+
 /// The arguments of a request, the command's name first.
 pub type Args<'a> = SmallVec<[&'a [u8]; 8]>;
 
@@ -134,7 +136,7 @@ impl Decoder {
         }
         let end = self.cursor + len;
         if buffer[end..end + 2] != *b"\r\n" {
-            return Err(ProtocolError::new("invalid CRLF in request"));
+            return Err(ProtocolError::new(BAD_LINE_END));
         }
         self.args.push((self.cursor, len));
         self.cursor = end + 2;
@@ -148,16 +150,13 @@ impl Decoder {
         buffer: &[u8],
         limits: Limits,
     ) -> Result<Option<usize>, ProtocolError> {
-        let Some(&first) = buffer.get(self.cursor) else {
+        let Some(line) = header_line(buffer, self.cursor, "too big bulk count string")? else {
             return Ok(None);
         };
-        let Some(line) = header_line(buffer, self.cursor + 1, "too big bulk count string")? else {
-            return Ok(None);
-        };
-        if first != b'$' {
-            let got = char::from(first);
+        let Some(line) = line.strip_prefix(b"$") else {
+            let got = buffer.get(self.cursor).copied().map_or(' ', char::from);
             return Err(ProtocolError::new(&format!("expected '$', got '{got}'")));
-        }
+        };
         let len = number::parse_i64(line)
             .filter(|len| (0..=limits.bulk_len).contains(len))
             .ok_or_else(|| ProtocolError::new("invalid bulk length"))?;
@@ -196,9 +195,11 @@ fn header_line<'a>(
 ) -> Result<Option<&'a [u8]>, ProtocolError> {
     let rest = buffer.get(start..).unwrap_or_default();
     match memchr::memchr(b'\r', rest) {
-        // The line feed behind it is taken on trust, as the references do, but must be there.
-        Some(len) if len + 1 < rest.len() => Ok(Some(&rest[..len])),
-        Some(_) => Ok(None),
+        Some(len) => match rest.get(len + 1) {
+            None => Ok(None),
+            Some(b'\n') => Ok(Some(&rest[..len])),
+            Some(_) => Err(ProtocolError::new(BAD_LINE_END)),
+        },
         None if rest.len() > INLINE_MAX => Err(ProtocolError::new(too_big)),
         None => Ok(None),
     }
