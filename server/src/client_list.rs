@@ -147,6 +147,7 @@ pub struct Filter {
     tests: Vec<(bool, Test)>,
     /// Leaves out clients younger than this, in seconds.
     max_age: Option<u64>,
+    /// Leaves out the client that asks.
     pub skip_me: bool,
 }
 
@@ -190,6 +191,7 @@ impl Filter {
         self.tests.push((wanted, test));
     }
 
+    /// Do all tests hold for a client?
     pub fn accepts(&self, session: &Session, now: Time) -> bool {
         let age = now.seconds().saturating_sub(session.created.seconds());
         self.max_age.is_none_or(|max_age| age >= max_age)

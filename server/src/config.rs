@@ -394,6 +394,9 @@ pub struct Hot {
     /// Replicas that a write must find; there is never one.
     pub min_replicas: usize,
     pub latency_tracking: bool,
+    /// Idle seconds after which a socket's other end is probed; 0 for never.
+    pub tcp_keepalive: u64,
+    pub protected_mode: bool,
 }
 
 /// What goes into one of the logs of requests.
@@ -611,6 +614,8 @@ impl Config {
             }),
             timeout: size("timeout") as u64,
             min_replicas: size("min-replicas-to-write"),
+            tcp_keepalive: size("tcp-keepalive") as u64,
+            protected_mode: self.is_on("protected-mode"),
             latency_tracking: self.is_on("latency-tracking"),
             stream_nodes: NodeLimits {
                 bytes: size("stream-node-max-bytes"),
@@ -747,7 +752,7 @@ fn output_limits(present: &str, asked: &str) -> Result<String, String> {
         .map(|words| words.join(" "))
         .collect();
     let asked: Vec<&str> = asked.split_whitespace().collect();
-    if asked.len() % 4 != 0 {
+    if !asked.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
     }
     for words in asked.chunks(4) {
@@ -803,7 +808,7 @@ fn save_points(_present: &str, asked: &str) -> Result<String, String> {
         .collect();
     let numbers = numbers.ok_or(INVALID)?;
     let seconds_are_positive = numbers.iter().step_by(2).all(|&seconds| seconds > 0);
-    if numbers.len() % 2 != 0 || !seconds_are_positive {
+    if !numbers.len().is_multiple_of(2) || !seconds_are_positive {
         return Err(INVALID.to_owned());
     }
     Ok(words.join(" "))

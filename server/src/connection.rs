@@ -169,10 +169,11 @@ impl<S: Stream> Connection<S> {
     fn turn(&mut self) -> Turn {
         let first = self.decode();
         let signaled = self.handle.take_signal();
-        if !signaled && matches!(first, Ok(None)) {
+        let shared = self.shared.clone();
+        let too_long = self.input.len() > shared.query_buffer_max.load(Ordering::Relaxed);
+        if !signaled && matches!(first, Ok(None)) && !too_long {
             return Turn::Done;
         }
-        let shared = self.shared.clone();
         let mut engine = shared.lock();
         let Some(mut session) = engine.sessions.take(self.id) else {
             self.state = State::Closing;
@@ -182,6 +183,13 @@ impl<S: Stream> Connection<S> {
         self.output.append(&mut session.outbox);
         if self.state == State::Held && session.waiting.is_none() && !session.postponed {
             self.state = State::Open;
+        }
+        if shared.stopping.load(Ordering::Acquire) {
+            self.state = State::Closing;
+        } else if too_long && matches!(first, Ok(None)) {
+            engine.stats.query_limit_disconnections += 1;
+            self.output.clear();
+            self.state = State::Closing;
         }
         let turn = self.batch(&mut engine, &mut session, first);
         self.authenticated = session.authenticated;

@@ -62,6 +62,12 @@ pub struct Pause {
     pub writes_only: bool,
 }
 
+/// Whom to tell of changed settings.
+pub type OnSettings = Box<dyn Fn(&Config) + Send>;
+
+/// How often clients are looked through while there is a reason to.
+const SWEEP: Duration = Duration::from_secs(1);
+
 /// When the data was last said to be saved.
 #[derive(Clone, Copy, Debug)]
 pub struct Saved {
@@ -88,6 +94,10 @@ pub struct Engine {
     pub monitors: Vec<ClientId>,
     pub identity: Identity,
     pub saved: Saved,
+    /// Told of every change of the settings.
+    pub on_settings: Option<OnSettings>,
+    /// When clients are looked through for those that are idle or slow for too long.
+    next_sweep: Option<Time>,
     /// A client asked for the end of the server (SHUTDOWN).
     pub shutdown: bool,
     watchers: HashMap<(usize, ByteStr), Vec<ClientId>>,
@@ -110,6 +120,8 @@ impl Engine {
                 dirty: 0,
                 times: 0,
             },
+            on_settings: None,
+            next_sweep: None,
             shutdown: false,
             keys: Keyspace::new(databases, now),
             sessions: Sessions::default(),
@@ -222,6 +234,10 @@ impl Engine {
         if self.pause.is_some_and(|pause| pause.until <= now) {
             self.unpause();
         }
+        if self.next_sweep.is_some_and(|sweep| sweep <= now) {
+            self.next_sweep = None;
+            self.sweep();
+        }
         done
     }
 
@@ -233,7 +249,7 @@ impl Engine {
             None
         };
         let pause = self.pause.map(|pause| pause.until);
-        [keys, self.waiters.next_deadline(), pause]
+        [keys, self.waiters.next_deadline(), pause, self.next_sweep]
             .into_iter()
             .flatten()
             .min()
@@ -244,7 +260,8 @@ impl Engine {
         let keys = Time::from_millis(self.keys.earliest());
         let waits = self.waiters.next_deadline().unwrap_or(Time(u64::MAX));
         let pause = self.pause.map_or(Time(u64::MAX), |pause| pause.until);
-        keys.min(waits).min(pause)
+        let sweep = self.next_sweep.unwrap_or(Time(u64::MAX));
+        keys.min(waits).min(pause).min(sweep)
     }
 
     pub fn unpause(&mut self) {
@@ -349,6 +366,10 @@ impl Engine {
         session.last_command = Some(command);
         if let Some(error) = refused_while_subscribed(session, command) {
             return self.refuse(session, &error, out);
+        }
+        if self.config.hot.min_replicas > 0 && command.is_write() {
+            const TOO_FEW: Error = Error::text("NOREPLICAS Not enough good replicas to write.");
+            return self.refuse(session, &TOO_FEW, out);
         }
         if self.is_held_back(session, command) {
             return Flow::Postpone;
@@ -770,6 +791,12 @@ impl Engine {
     /// Takes over settings that other parts keep for themselves.
     pub fn apply_config(&mut self) {
         self.keys.notify = self.config.hot.notify;
+        if self.config.hot.timeout > 0 {
+            self.sweep_soon();
+        }
+        if let Some(changed) = &self.on_settings {
+            changed(&self.config);
+        }
     }
 
     // ---- Messages ----
@@ -886,12 +913,56 @@ impl Engine {
         } else {
             hot.output_normal
         };
-        if limit.is_exceeded(unread, &mut session.over_limit_since, now) {
+        let exceeded = limit.is_exceeded(unread, &mut session.over_limit_since, now);
+        let slow = session.over_limit_since.is_some();
+        if exceeded {
             session.outbox = Vec::new();
             session.handle.kill();
             self.stats.output_limit_disconnections += 1;
         } else {
             session.handle.signal();
+            if slow {
+                self.sweep_soon();
+            }
+        }
+    }
+
+    fn sweep_soon(&mut self) {
+        let soon = Time(self.keys.now().0 + SWEEP.as_micros() as u64);
+        self.next_sweep.get_or_insert(soon);
+    }
+
+    /// Ends connections that were idle or slow for too long.
+    fn sweep(&mut self) {
+        let (now, timeout) = (self.keys.now(), self.config.hot.timeout);
+        let (normal, pubsub) = (self.config.hot.output_normal, self.config.hot.output_pubsub);
+        let (mut idle, mut slow, mut again) = (Vec::new(), Vec::new(), timeout > 0);
+        for session in self.sessions.iter_mut() {
+            let subscribed = session.subscriptions() > 0;
+            let idle_for = now.seconds().saturating_sub(session.last_active.seconds());
+            let busy = subscribed || session.waiting.is_some() || session.monitor;
+            if timeout > 0 && idle_for > timeout && !busy {
+                idle.push(session.id);
+            }
+            if session.over_limit_since.is_some() {
+                let unread = session.unread();
+                let limit = if subscribed || normal == OutputLimit::default() {
+                    pubsub
+                } else {
+                    normal
+                };
+                if limit.is_exceeded(unread, &mut session.over_limit_since, now) {
+                    slow.push(session.id);
+                }
+                again |= session.over_limit_since.is_some();
+            }
+        }
+        self.stats.output_limit_disconnections += slow.len() as u64;
+        for id in idle.into_iter().chain(slow) {
+            self.kill(id);
+        }
+        if again {
+            self.sweep_soon();
         }
     }
 

@@ -31,6 +31,7 @@ pub mod reply;
 pub mod resp;
 pub mod server;
 pub mod session;
+pub mod settings_file;
 pub mod shared;
 pub mod slowlog;
 pub mod stats;

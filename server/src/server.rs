@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener, ToSocketAddrs},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -16,6 +16,7 @@ use crate::{
     config::Config,
     connection,
     engine::Engine,
+    session::Handle,
     shared::Shared,
 };
 
@@ -135,7 +136,28 @@ impl Builder {
     /// Sets any setting that CONFIG knows; the error says what is wrong.
     pub fn try_setting(mut self, name: &str, value: &str) -> Result<Self, String> {
         self.config.set(name, value)?;
+        let value = || self.config.get(name).to_owned();
+        match name.to_ascii_lowercase().as_str() {
+            // As in the references, port 0 means that only the Unix socket is listened on.
+            "port" => self.port = value().parse().ok().filter(|&port| port != 0),
+            "bind" => self.bind = value().split_whitespace().map(str::to_owned).collect(),
+            "unixsocket" => self.unix_socket = Some(value().into()),
+            "io-threads" => self.io_threads = value().parse().unwrap_or(1),
+            _ => {}
+        }
         Ok(self)
+    }
+
+    /// Remembers the file that the settings come from, for CONFIG REWRITE and INFO.
+    #[must_use]
+    pub fn settings_file(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.config.file);
+        self
+    }
+
+    /// The value of a setting as it stands, such as a default.
+    pub fn get_setting(&self, name: &str) -> &str {
+        self.config.get(name)
     }
 
     /// Starts the server. It takes connections when this returns.
@@ -219,6 +241,11 @@ impl Server {
             .expect("a server that listens on a port")
     }
 
+    /// Every address that it listens on; none without a port.
+    pub fn addrs(&self) -> &[SocketAddr] {
+        &self.addrs
+    }
+
     pub fn port(&self) -> u16 {
         self.addr().port()
     }
@@ -239,25 +266,47 @@ impl Server {
     /// as after a restart with perfect persistence.
     pub fn restart(&mut self) -> io::Result<()> {
         self.disconnect_all();
+        self.shared.stopping.store(false, Ordering::Release);
         self.listen()
     }
 
     /// As [`Server::restart`], with everything lost, as after a crash without persistence.
     pub fn restart_empty(&mut self) -> io::Result<()> {
         self.disconnect_all();
+        self.shared.stopping.store(false, Ordering::Release);
         let mut engine = self.shared.lock();
         *engine = self.builder.new_engine(self.shared.clock.now());
         drop(engine);
         self.listen()
     }
 
-    /// Ends every connection and takes no new one until [`Server::restart`].
-    pub fn disconnect_all(&mut self) {
+    /// Ends as a client's SHUTDOWN does: no further request runs, and connections end once the
+    /// replies so far are written. Waits for the slow ones only so long.
+    pub fn shut_down(mut self, patience: Duration) {
+        self.stop_accepting();
+        self.shared.begin_stop();
+        let give_up = std::time::Instant::now() + patience;
+        while !self.shared.clients.is_empty() && std::time::Instant::now() < give_up {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn stop_accepting(&mut self) {
         for (stop, stopped) in self.accepting.get_mut().drain(..) {
             drop(stop);
             // The other end is dropped with the listener, which frees the port.
             let _ = stopped.recv();
         }
+    }
+
+    /// Calls a function with every change of the settings by CONFIG SET.
+    pub fn on_settings(&self, changed: impl Fn(&Config) + Send + 'static) {
+        self.shared.lock().on_settings = Some(Box::new(changed));
+    }
+
+    /// Ends every connection and takes no new one until [`Server::restart`].
+    pub fn disconnect_all(&mut self) {
+        self.stop_accepting();
         for client in &self.shared.clients {
             client.kill();
         }
@@ -324,9 +373,24 @@ impl Server {
             for host in self.builder.bind.clone() {
                 // Every address gets the same port, also when the first one chose it.
                 let port = addrs.first().map_or(first, SocketAddr::port);
-                let listener = TcpListener::bind((host.as_str(), port))?;
-                addrs.push(listener.local_addr()?);
-                self.accept_tcp(listener)?;
+                // As in the references, an address behind a dash may be missing on this machine.
+                let (host, optional) = match host.strip_prefix('-') {
+                    Some(host) => (host, true),
+                    None => (host.as_str(), false),
+                };
+                match bind_tcp(host, port, self.builder.config.int("tcp-backlog")) {
+                    Ok(listener) => {
+                        addrs.push(listener.local_addr()?);
+                        self.accept_tcp(listener)?;
+                    }
+                    Err(error) if optional => {
+                        tracing::debug!(host, %error, "an optional address is left out");
+                    }
+                    Err(error) => {
+                        let text = format!("cannot listen on {host}:{port}: {error}");
+                        return Err(io::Error::new(error.kind(), text));
+                    }
+                }
             }
             self.addrs = addrs;
         }
@@ -367,9 +431,10 @@ impl Server {
             loop {
                 match listener.accept().await {
                     Ok((stream, addr)) => {
-                        // Replies are small and are written whole; waiting to fill a packet only
-                        // delays them.
-                        let _ = stream.set_nodelay(true);
+                        if let Some(refusal) = prepare(&shared, &stream, addr) {
+                            refuse(stream, refusal);
+                            continue;
+                        }
                         admit(stream, &shared, addr.to_string(), laddr.clone());
                     }
                     Err(error) => out_of_descriptors(&error).await,
@@ -382,7 +447,16 @@ impl Server {
     #[cfg(unix)]
     fn accept_unix(&mut self, path: &Path) -> io::Result<()> {
         let _ = std::fs::remove_file(path);
-        let listener = std::os::unix::net::UnixListener::bind(path)?;
+        let named = |error: io::Error| {
+            let text = format!("cannot listen on {}: {error}", path.display());
+            io::Error::new(error.kind(), text)
+        };
+        let listener = std::os::unix::net::UnixListener::bind(path).map_err(named)?;
+        let mode = u32::from_str_radix(self.builder.config.get("unixsocketperm"), 8).unwrap_or(0);
+        if mode != 0 {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        }
         listener.set_nonblocking(true)?;
         let (stop, stopped) = self.stop_signal();
         let shared = self.shared.clone();
@@ -460,6 +534,65 @@ async fn until(
     drop(stopped);
 }
 
+/// A listener with a backlog of its own; an IPv6 address takes IPv6 connections only.
+fn bind_tcp(host: &str, port: u16, backlog: i64) -> io::Result<TcpListener> {
+    use socket2::{Domain, Socket, Type};
+    let host = match host {
+        "*" => "0.0.0.0",
+        "::*" => "::",
+        host => host,
+    };
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for addr in (host, port).to_socket_addrs()? {
+        let bound = Socket::new(Domain::for_address(addr), Type::STREAM, None).and_then(|socket| {
+            if cfg!(unix) {
+                socket.set_reuse_address(true)?;
+            }
+            if addr.is_ipv6() {
+                socket.set_only_v6(true)?;
+            }
+            socket.bind(&addr.into())?;
+            socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+            Ok(socket.into())
+        });
+        match bound {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Sets a new socket up as the settings say; tells why it is refused, if it is.
+fn prepare(
+    shared: &Shared,
+    stream: &tokio::net::TcpStream,
+    addr: SocketAddr,
+) -> Option<&'static str> {
+    // Replies are small and are written whole; waiting to fill a packet only delays them.
+    let _ = stream.set_nodelay(true);
+    let engine = shared.lock();
+    let keep_alive = engine.config.hot.tcp_keepalive;
+    let open = engine.config.hot.protected_mode && !engine.config.requires_auth();
+    drop(engine);
+    if keep_alive > 0 {
+        let time = Duration::from_secs(keep_alive);
+        let settings = socket2::TcpKeepalive::new().with_time(time);
+        let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&settings);
+    }
+    (open && !addr.ip().to_canonical().is_loopback()).then_some(
+        "-DENIED protected mode: without a password only this machine may connect. \
+        Set requirepass, or protected-mode to no if the network is trusted.\r\n",
+    )
+}
+
+/// Tells a new connection why it is not wanted, and ends it.
+fn refuse(mut stream: impl connection::Stream + 'static, text: &'static str) {
+    tokio::spawn(async move {
+        let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, text.as_bytes()).await;
+    });
+}
+
 /// Gives a new connection its task, unless there are too many.
 fn admit(
     stream: impl connection::Stream + 'static,
@@ -474,15 +607,11 @@ fn admit(
         engine.stats.rejected_connections += u64::from(full);
         full
     };
-    tokio::spawn(async move {
-        if full {
-            let mut stream = stream;
-            let text = b"-ERR max number of clients reached\r\n";
-            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, text).await;
-        } else {
-            connection::serve(stream, shared, Arc::default(), addr, laddr).await;
-        }
-    });
+    if full {
+        return refuse(stream, "-ERR max number of clients reached\r\n");
+    }
+    let handle = Arc::new(Handle::default());
+    tokio::spawn(connection::serve(stream, shared, handle, addr, laddr));
 }
 
 /// Accepting fails while the process has no file descriptor left; trying again at once would

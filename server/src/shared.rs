@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
 };
 
 use dashmap::DashMap;
@@ -28,6 +28,8 @@ pub struct Shared {
     scheduled: AtomicU64,
     /// `proto-max-bulk-len`, which connections read while they decode.
     pub bulk_len_max: AtomicI64,
+    /// `client-query-buffer-limit`, in bytes.
+    pub query_buffer_max: AtomicUsize,
     /// Wakes whoever waits for the end of the server.
     pub stop: Notify,
     pub stopping: AtomicBool,
@@ -36,8 +38,10 @@ pub struct Shared {
 impl Shared {
     pub fn new(engine: Engine, clock: Clock) -> Arc<Shared> {
         let bulk_len_max = AtomicI64::new(engine.config.hot.bulk_len_max);
+        let query_buffer_max = AtomicUsize::new(engine.config.hot.query_buffer_max);
         Arc::new(Shared {
             bulk_len_max,
+            query_buffer_max,
             engine: Mutex::new(engine),
             clock,
             clients: DashMap::new(),
@@ -61,6 +65,8 @@ impl Shared {
         let trash = engine.keys.take_trash();
         self.bulk_len_max
             .store(engine.config.hot.bulk_len_max, Ordering::Relaxed);
+        self.query_buffer_max
+            .store(engine.config.hot.query_buffer_max, Ordering::Relaxed);
         let shutdown = std::mem::take(&mut engine.shutdown);
         drop(engine);
         if shutdown {
@@ -105,6 +111,10 @@ impl Shared {
     /// Begins the end of the server.
     pub fn begin_stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        // Each connection sees that it is to end once it has written its replies.
+        for client in &self.clients {
+            client.signal();
+        }
         self.stop.notify_waiters();
     }
 }

@@ -534,7 +534,7 @@ fn config_rewrite(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn config_set(call: &mut Call<'_>) -> Result<(), Stop> {
     let words = &call.args[2..];
-    if words.len() % 2 != 0 {
+    if !words.len().is_multiple_of(2) {
         return Err(Error::SYNTAX.into());
     }
     let mut pairs = Vec::with_capacity(words.len() / 2);
