@@ -103,11 +103,34 @@ impl DoubleBuffer {
         } else if value.is_infinite() {
             self.text.push_str(if value > 0.0 { "inf" } else { "-inf" });
         } else if value == 0.0 {
-            self.text.push('0');
+            let negative = value.is_sign_negative();
+            self.text.push_str(if negative { "-0" } else { "0" });
         } else if value.fract() == 0.0 && value.abs() <= WHOLE_MAX {
             self.text.push_str(itoa::Buffer::new().format(value as i64));
         } else {
             self.finite(value);
+        }
+        &self.text
+    }
+
+    /// As C prints with `%.17g`: up to 17 significant digits, none of them a trailing zero.
+    pub fn format_precise(&mut self, value: f64) -> &str {
+        const DIGITS: i32 = 17;
+        if !value.is_finite() || value == 0.0 {
+            return self.format(value);
+        }
+        let scientific = format!("{:.*e}", DIGITS as usize - 1, value);
+        let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        self.text.clear();
+        if (-4..DIGITS).contains(&exponent) {
+            let decimals = (DIGITS - 1 - exponent) as usize;
+            self.text
+                .push_str(without_trailing_zeros(&format!("{value:.decimals$}")));
+        } else {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            self.text.push_str(without_trailing_zeros(mantissa));
+            self.text.push_str(&format!("e{sign}{:02}", exponent.abs()));
         }
         &self.text
     }
@@ -135,6 +158,15 @@ impl DoubleBuffer {
             let sign = if exponent < 0 { '-' } else { '+' };
             let _ = write!(self.text, "{mantissa}e{sign}{}", exponent.abs());
         }
+    }
+}
+
+/// A number with decimals, without those at its end that say nothing.
+fn without_trailing_zeros(number: &str) -> &str {
+    if number.contains('.') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
     }
 }
 
@@ -193,6 +225,26 @@ mod tests {
         ];
         for (value, text) in cases {
             assert_eq!(DoubleBuffer::new().format(value), text);
+        }
+    }
+
+    #[test]
+    fn precise_doubles_print_as_c_does() {
+        let cases = [
+            (-0.6, "-0.59999999999999998"),
+            (-6.18e17, "-6.18e+17"),
+            (24.72, "24.719999999999999"),
+            (7.194, "7.194"),
+            (3.0, "3"),
+            (1e-5, "1.0000000000000001e-05"),
+            (0.0001, "0.0001"),
+            (1e16, "10000000000000000"),
+            (1e300, "1.0000000000000001e+300"),
+            (-0.0, "-0"),
+            (f64::INFINITY, "inf"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(DoubleBuffer::new().format_precise(value), text);
         }
     }
 }

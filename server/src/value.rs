@@ -6,7 +6,8 @@ pub mod hyperloglog;
 pub mod limits;
 pub mod list;
 pub mod packed;
-pub mod random;
+#[cfg(test)]
+pub(crate) mod random;
 pub mod rank_tree;
 pub mod set;
 pub mod sorted_set;

@@ -495,15 +495,20 @@ fn hgetdel(call: &mut Call<'_>) -> Result<(), Stop> {
 fn hgetex(call: &mut Call<'_>) -> Result<(), Stop> {
     let (options, fields) = FieldOptions::parse(call, FieldOptions::READING, 1)?;
     let (key, now) = (call.arg(1), call.now_ms());
-    let hash = call.engine.keys.read_as::<Hash>(key)?;
+    call.engine.keys.read_as::<Hash>(key)?;
     let change = options.expiry(call.command, now)?;
     call.reply.array(fields.len());
-    for field in fields {
-        bulk_or_null(call.reply, hash.and_then(|hash| hash.get(field)).as_deref());
-    }
-    call.engine.keys.update(key, |hash: &mut Hash| {
-        ((), retime(hash, fields.iter().copied(), change, now))
+    let found = call.engine.keys.update(key, |hash: &mut Hash| {
+        let mut changed = false;
+        for field in fields {
+            bulk_or_null(call.reply, hash.get(field).as_deref());
+            changed |= retime(hash, field, change, now);
+        }
+        ((), retimed(change, now).filter(|_| changed))
     })?;
+    if found.is_none() {
+        fields.iter().for_each(|_| call.reply.null());
+    }
     Ok(())
 }
 
@@ -750,7 +755,9 @@ fn hsetex(call: &mut Call<'_>) -> Result<(), Stop> {
     keys.upsert(key, |hash: &mut Hash| {
         assign(hash, pairs, limits, set);
         if let Some(Retime::At(deadline)) = change {
-            fields().for_each(|field| drop(hash.set_deadline(field, deadline)));
+            for field in fields() {
+                hash.set_deadline(field, deadline);
+            }
         }
         ((), Some(Event::hash("hset")))
     })?;
@@ -758,7 +765,10 @@ fn hsetex(call: &mut Call<'_>) -> Result<(), Stop> {
         keys.announce(key, Event::hash("hexpire"));
         if deadline <= now {
             keys.update(key, |hash: &mut Hash| {
-                ((), retime(hash, fields(), change, now))
+                for field in fields() {
+                    retime(hash, field, change, now);
+                }
+                ((), retimed(change, now))
             })?;
         }
     }
@@ -927,6 +937,10 @@ fn answer_outcomes(reply: &mut dyn Reply, outcomes: Option<Vec<i64>>, fields: us
 
 /// When HEXPIRE and its like change the deadline of a field.
 #[derive(Clone, Copy, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each stands for a word of the request"
+)]
 struct Condition {
     absent: bool,
     present: bool,
@@ -978,8 +992,8 @@ impl Condition {
 fn expire_fields(call: &mut Call<'_>, unit: Unit, origin: Origin) -> Result<(), Stop> {
     let marker = call.args[3..].iter().position(|arg| is_word(arg, "FIELDS"));
     let marker = marker.ok_or(FIELD_COUNT)? + 3;
-    let fields = counted_fields(call, marker + 1, 1, FIELD_COUNT)?;
     let condition = Condition::parse(&call.args[3..marker])?;
+    let fields = counted_fields(call, marker + 1, 1, FIELD_COUNT)?;
     let now = call.now_ms();
     let deadline = deadline(call.arg(2), unit, origin, call.command, now)?;
     let outcomes = call.engine.keys.update(call.arg(1), |hash: &mut Hash| {
@@ -1018,29 +1032,24 @@ fn expire_field(
     }
 }
 
-/// Changes the deadlines of those of the fields that are there. Returns what to tell of it.
-fn retime<'a>(
-    hash: &mut Hash,
-    fields: impl Iterator<Item = &'a [u8]>,
-    change: Option<Retime>,
-    now: u64,
-) -> Option<Event> {
-    let mut changed = false;
-    for field in fields {
-        changed |= match change {
-            None | Some(Retime::Keep) => false,
-            Some(Retime::Persist) => hash.persist(field),
-            Some(Retime::At(deadline)) if deadline <= now => hash.remove(field).is_some(),
-            Some(Retime::At(deadline)) => hash.set_deadline(field, deadline),
-        };
+/// Changes the deadline of a field if it is there. Returns whether anything changed.
+fn retime(hash: &mut Hash, field: &[u8], change: Option<Retime>, now: u64) -> bool {
+    match change {
+        None | Some(Retime::Keep) => false,
+        Some(Retime::Persist) => hash.persist(field),
+        Some(Retime::At(deadline)) if deadline <= now => hash.remove(field).is_some(),
+        Some(Retime::At(deadline)) => hash.set_deadline(field, deadline),
     }
-    let event = match change? {
-        Retime::Keep => return None,
-        Retime::Persist => Event::hash("hpersist"),
-        Retime::At(deadline) if deadline <= now => Event::HEXPIRED,
-        Retime::At(_) => Event::hash("hexpire"),
-    };
-    changed.then_some(event)
+}
+
+/// What to tell when deadlines have changed so.
+fn retimed(change: Option<Retime>, now: u64) -> Option<Event> {
+    match change? {
+        Retime::Keep => None,
+        Retime::Persist => Some(Event::hash("hpersist")),
+        Retime::At(deadline) if deadline <= now => Some(Event::HEXPIRED),
+        Retime::At(_) => Some(Event::hash("hexpire")),
+    }
 }
 
 /// The options of HGETEX and HSETEX, which stand before the fields.

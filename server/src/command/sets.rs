@@ -350,11 +350,16 @@ fn sinterstore(call: &mut Call<'_>) -> Result<(), Stop> {
     check_sets(call, keys)?;
     let limits = call.engine.config.hot.limits;
     let sets = view_sets(call.engine, keys);
-    let mut result = Set::new();
+    let mut shared: Vec<Item<'_>> = Vec::new();
     each_shared(&sets, |member| {
-        result.insert(&member, limits);
+        shared.push(member);
         true
     });
+    let first = shared.first().map_or(&b""[..], |member| member);
+    let mut result = Set::sized_for(shared.len(), first, limits);
+    for member in &shared {
+        result.insert(member, limits);
+    }
     store(call, result, "sinterstore")
 }
 
@@ -403,6 +408,7 @@ fn smove(call: &mut Call<'_>) -> Result<(), Stop> {
         ((), removed.then_some(Event::set("srem")))
     })?;
     keys.upsert(to, |set: &mut Set| {
+        prepare(set, &[member], limits);
         let added = set.insert(member, limits);
         ((), added.then_some(Event::set("sadd")))
     })?;
@@ -543,7 +549,7 @@ fn each_shared<'a>(sets: &[Option<&'a Set>], mut visit: impl FnMut(Item<'a>) -> 
     let Some((smallest, others)) = sets.split_first() else {
         return;
     };
-    for member in smallest.iter() {
+    for member in *smallest {
         if others.iter().all(|other| other.contains(&member)) && !visit(member) {
             return;
         }
@@ -583,7 +589,7 @@ fn difference(call: &mut Call<'_>, keys: &[&[u8]]) -> Result<Set, Error> {
         }
         return Ok(result);
     }
-    for member in first.iter() {
+    for member in *first {
         result.insert(&member, limits);
     }
     for member in others.into_iter().flatten() {

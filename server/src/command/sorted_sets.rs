@@ -594,6 +594,10 @@ fn parse_score(text: &[u8]) -> Option<f64> {
 
 /// What a score is given for, and what ZADD answers with.
 #[derive(Clone, Copy, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each stands for a word of the request"
+)]
 struct Rules {
     absent: bool,
     present: bool,
@@ -853,6 +857,7 @@ fn zscan(call: &mut Call<'_>) -> Result<(), Stop> {
         return scanning::answer(call.reply, 0, &[]);
     };
     let options = options?;
+    let packed = set.encoding() == "listpack";
     let next = set.scan(cursor, options.count, |member, score| {
         if options.wants(&member) {
             found.push((member, score));
@@ -866,7 +871,13 @@ fn zscan(call: &mut Call<'_>) -> Result<(), Stop> {
     for (member, score) in found {
         call.reply.bulk(&member);
         if !options.no_values {
-            call.reply.bulk(text.format(score).as_bytes());
+            // The references print the scores of a skiplist in full.
+            let score = if packed {
+                text.format(score)
+            } else {
+                text.format_precise(score)
+            };
+            call.reply.bulk(score.as_bytes());
         }
     }
     Ok(())

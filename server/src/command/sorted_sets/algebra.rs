@@ -248,11 +248,16 @@ pub(super) fn zintercard(call: &mut Call<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-type Operation = fn(&[(Source<'_>, f64)], Aggregate, Limits) -> SortedSet;
+/// Members with the scores that came out, in no particular order.
+type Scored = Vec<(ByteStr, f64)>;
+
+type Operation = fn(&[(Source<'_>, f64)], Aggregate) -> Scored;
 
 fn answer(call: &mut Call<'_>, plan: &Plan<'_>, operate: Operation) -> Result<(), Stop> {
     let limits = call.engine.config.hot.limits;
-    let result = operate(&plan.sources(&call.engine.keys), plan.aggregate, limits);
+    let scored = operate(&plan.sources(&call.engine.keys), plan.aggregate);
+    // Packed scores would lose the sign of zero, which the references tell here.
+    let result = fill(SortedSet::sized_for(usize::MAX, 0, limits), &scored, limits);
     answer_members(call.reply, result.len(), result.iter(), plan.scores);
     Ok(())
 }
@@ -264,8 +269,25 @@ fn compute_and_store(
     event: &'static str,
 ) -> Result<(), Stop> {
     let limits = call.engine.config.hot.limits;
-    let result = operate(&plan.sources(&call.engine.keys), plan.aggregate, limits);
+    let scored = operate(&plan.sources(&call.engine.keys), plan.aggregate);
+    let longest = scored
+        .iter()
+        .map(|(member, _)| member.len())
+        .max()
+        .unwrap_or(0);
+    let result = fill(
+        SortedSet::sized_for(scored.len(), longest, limits),
+        &scored,
+        limits,
+    );
     store(call, result, event)
+}
+
+fn fill(mut set: SortedSet, scored: &[(ByteStr, f64)], limits: Limits) -> SortedSet {
+    for (member, score) in scored {
+        set.insert(member, *score, limits);
+    }
+    set
 }
 
 /// The smallest first: that decides how sums round, and how much work an intersection is.
@@ -275,7 +297,7 @@ fn by_size<'a>(sources: &[(Source<'a>, f64)]) -> Vec<(Source<'a>, f64)> {
     sorted
 }
 
-fn union(sources: &[(Source<'_>, f64)], aggregate: Aggregate, limits: Limits) -> SortedSet {
+fn union(sources: &[(Source<'_>, f64)], aggregate: Aggregate) -> Scored {
     let mut scores: HashMap<ByteStr, f64> = HashMap::new();
     for (source, weight) in by_size(sources) {
         for (member, score) in source.iter() {
@@ -286,55 +308,49 @@ fn union(sources: &[(Source<'_>, f64)], aggregate: Aggregate, limits: Limits) ->
                 .or_insert(score);
         }
     }
-    let longest = scores.keys().map(|member| member.len()).max().unwrap_or(0);
-    let mut result = SortedSet::sized_for(scores.len(), longest, limits);
-    for (member, score) in scores {
-        result.insert(&member, score, limits);
-    }
-    result
+    scores.into_iter().collect()
 }
 
-fn intersection(sources: &[(Source<'_>, f64)], aggregate: Aggregate, limits: Limits) -> SortedSet {
-    let mut result = SortedSet::new();
+fn intersection(sources: &[(Source<'_>, f64)], aggregate: Aggregate) -> Scored {
     let sorted = by_size(sources);
     let Some(((smallest, weight), others)) = sorted.split_first() else {
-        return result;
+        return Scored::new();
     };
-    for (member, score) in smallest.iter() {
-        let first = Some(number_or_zero(score * weight));
-        let total = others.iter().fold(first, |total, (other, weight)| {
+    let combined = |(member, score): (Item<'_>, f64)| {
+        let mut total = number_or_zero(score * weight);
+        for (other, weight) in others {
             let score = number_or_zero(other.score(&member)? * weight);
-            Some(aggregate.combine(total?, score))
-        });
-        if let Some(total) = total {
-            result.insert(&member, total, limits);
+            total = aggregate.combine(total, score);
         }
-    }
-    result
+        Some((member.to_byte_str(), total))
+    };
+    smallest.iter().filter_map(combined).collect()
 }
 
-fn difference(sources: &[(Source<'_>, f64)], _: Aggregate, limits: Limits) -> SortedSet {
-    let mut result = SortedSet::new();
+fn difference(sources: &[(Source<'_>, f64)], _: Aggregate) -> Scored {
     let Some(((first, _), others)) = sources.split_first() else {
-        return result;
+        return Scored::new();
     };
     // Either every member is looked up in every other set, or every other set is gone through.
     let by_lookups = first.len() * others.len();
     let by_removal = first.len() + others.iter().map(|(other, _)| other.len()).sum::<usize>();
-    let look_up = by_lookups <= by_removal;
-    for (member, score) in first.iter() {
-        if !look_up
-            || others
-                .iter()
-                .all(|(other, _)| other.score(&member).is_none())
-        {
-            result.insert(&member, score, limits);
-        }
-    }
-    if !look_up {
+    if by_lookups > by_removal {
+        let mut left: HashMap<ByteStr, f64> = first
+            .iter()
+            .map(|(member, score)| (member.to_byte_str(), score))
+            .collect();
         for (member, _) in others.iter().flat_map(|(other, _)| other.iter()) {
-            result.remove(&member);
+            left.remove(&*member);
         }
+        return left.into_iter().collect();
     }
-    result
+    first
+        .iter()
+        .filter(|(member, _)| {
+            others
+                .iter()
+                .all(|(other, _)| other.score(member).is_none())
+        })
+        .map(|(member, score)| (member.to_byte_str(), score))
+        .collect()
 }

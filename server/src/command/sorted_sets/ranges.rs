@@ -154,7 +154,7 @@ impl<'a> Selection<'a> {
             }
         }
         let (by, descending) = (by.unwrap_or(By::Rank), descending.unwrap_or(false));
-        if by == By::Rank && page.is_some() {
+        if by == By::Rank && page.is_some_and(|(_, count)| count != -1) {
             return Err(NO_LIMIT);
         }
         if by == By::Lex && scores {
@@ -179,7 +179,10 @@ impl<'a> Selection<'a> {
     /// The ranks meant, the page taken into account.
     fn ranks(&self, set: &SortedSet) -> Range<usize> {
         let Range { start, end } = self.bounds.ranks(set, self.descending);
-        let Some((offset, count)) = self.page else {
+        let page = self
+            .page
+            .filter(|_| !matches!(self.bounds, Bounds::Rank(..)));
+        let Some((offset, count)) = page else {
             return start..end;
         };
         // A negative offset passes over everything, a negative count tells everything.
@@ -265,6 +268,7 @@ pub(super) fn zrangestore(call: &mut Call<'_>) -> Result<(), Stop> {
     let mut result = SortedSet::new();
     if let Some(set) = call.engine.keys.read_as::<SortedSet>(call.arg(2))? {
         let ranks = selection.ranks(set);
+        result.expect(ranks.len(), limits);
         for (member, score) in set.range(ranks.start, ranks.len()) {
             result.insert(&member, score, limits);
         }
