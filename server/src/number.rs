@@ -115,6 +115,7 @@ impl DoubleBuffer {
 
     /// As C prints with `%.17g`: up to 17 significant digits, none of them a trailing zero.
     pub fn format_precise(&mut self, value: f64) -> &str {
+        use std::fmt::Write;
         const DIGITS: i32 = 17;
         if !value.is_finite() || value == 0.0 {
             return self.format(value);
@@ -130,7 +131,7 @@ impl DoubleBuffer {
         } else {
             let sign = if exponent < 0 { '-' } else { '+' };
             self.text.push_str(without_trailing_zeros(mantissa));
-            self.text.push_str(&format!("e{sign}{:02}", exponent.abs()));
+            let _ = write!(self.text, "e{sign}{:02}", exponent.abs());
         }
         &self.text
     }

@@ -507,7 +507,9 @@ fn hgetex(call: &mut Call<'_>) -> Result<(), Stop> {
         ((), retimed(change, now).filter(|_| changed))
     })?;
     if found.is_none() {
-        fields.iter().for_each(|_| call.reply.null());
+        for _ in fields {
+            call.reply.null();
+        }
     }
     Ok(())
 }
