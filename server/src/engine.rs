@@ -697,27 +697,28 @@ impl Engine {
         while let Some((db, key, waiting)) = self.waiters.next_ready() {
             for id in waiting {
                 self.keys.select(db);
-                let lost = !self.keys.exists(&key);
-                self.rerun(id, lost);
+                let found = self.keys.peek(&key).map(|entry| entry.value.type_name());
+                self.rerun(id, found);
             }
         }
     }
 
-    fn rerun(&mut self, id: ClientId, lost: bool) {
+    /// Runs a waiting request again, a key of which now holds a value of the type `found`.
+    fn rerun(&mut self, id: ClientId, found: Option<&str>) {
         let Some(mut session) = self.sessions.take(id) else {
             return;
         };
         if let Some(waiting) = session.waiting.take() {
-            if lost && !waiting.wait.on_loss {
+            if found.is_none() && !waiting.wait.on_loss {
                 session.waiting = Some(waiting);
             } else {
-                self.rerun_waiting(&mut session, waiting);
+                self.rerun_waiting(&mut session, waiting, found);
             }
         }
         self.sessions.put(session);
     }
 
-    fn rerun_waiting(&mut self, session: &mut Session, waiting: Waiting) {
+    fn rerun_waiting(&mut self, session: &mut Session, waiting: Waiting, found: Option<&str>) {
         let args: Vec<&[u8]> = waiting.args.iter().map(Vec::as_slice).collect();
         let mut outbox = std::mem::take(&mut session.outbox);
         let start = outbox.len();
@@ -730,8 +731,15 @@ impl Engine {
             &mut Encoder::new(&mut outbox, protocol),
         );
         session.db = db;
-        // A value of another type does not end a wait: the right one may still come.
-        let wrong_type = outbox[start..].starts_with(b"-WRONGTYPE") && !waiting.wait.on_loss;
+        // A value of another type does not end a wait: the right one may still come. One of the
+        // right type does, even with an error, as when BLMOVE cannot store what it would take.
+        let awaited = match waiting.command.group {
+            "sorted-set" => "zset",
+            group => group,
+        };
+        let wrong_type = outbox[start..].starts_with(b"-WRONGTYPE")
+            && !waiting.wait.on_loss
+            && found != Some(awaited);
         if result.is_err() || wrong_type {
             outbox.truncate(start);
             session.outbox = outbox;

@@ -1,18 +1,45 @@
 //! The embedded server answers every transcript as the servers did from which it was recorded.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use khoa_tests::transcript::document;
+use khoa_tests::transcript::document::{self, Kind};
 use khoa_tests::transcript::files;
 use khoa_tests::transcript::run::play;
 use khoa_tests::transcript::target::Embedded;
 
-/// The families that the server has; the others come with their commands.
-const FAMILIES: &[&str] = &["bitmap", "string"];
+/// Families and files whose commands the server does not have yet.
+const LATER: &[&str] = &[
+    "cluster",
+    "connection/client-pause.txt",
+    "connection/client-tracking.txt",
+    "connection/client.txt",
+    "generic/migrate.txt",
+    "generic/object-freq.txt",
+    "generic/sort.txt",
+    "generic/sort_ro.txt",
+    "geo",
+    "hyperloglog",
+    "pubsub/publish.txt",
+    "pubsub/spublish.txt",
+    "scripting",
+    "server/acl.txt",
+    "server/command-getkeys.txt",
+    "server/command.txt",
+    "server/debug.txt",
+    "server/failover.txt",
+    "server/latency.txt",
+    "server/memory.txt",
+    "server/module.txt",
+    "server/monitor.txt",
+    "server/replconf.txt",
+    "server/replicaof.txt",
+    "server/slaveof.txt",
+    "transactions/watch.txt",
+];
 
 /// How many transcripts are played at the same time.
 const PLAYERS: usize = 4;
@@ -23,10 +50,9 @@ fn root() -> PathBuf {
 
 #[test]
 fn the_embedded_server_answers_as_recorded() {
-    let families = FAMILIES
-        .iter()
-        .map(|family| files(&root().join(family)).unwrap());
-    let queue: Mutex<VecDeque<PathBuf>> = Mutex::new(families.flatten().collect());
+    let later = |file: &PathBuf| LATER.iter().any(|path| file.starts_with(root().join(path)));
+    let files = files(&root()).unwrap();
+    let queue = Mutex::new(files.into_iter().filter(|file| !later(file)).collect());
     let failures = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..PLAYERS {
@@ -67,4 +93,39 @@ fn answers_as_recorded(file: &Path) -> Result<(), String> {
     } else {
         Err(format!("{}\n{outcome}", file.display()))
     }
+}
+
+#[test]
+fn every_command_has_a_transcript() {
+    let files = files(&root()).unwrap();
+    let stems: HashSet<&str> = files
+        .iter()
+        .filter_map(|file| file.file_stem()?.to_str())
+        .collect();
+    let requested: HashSet<String> = files.iter().flat_map(|file| requested(file)).collect();
+    let mut missing = Vec::new();
+    for command in khoa_server::command::all() {
+        if !stems.contains(command.name) {
+            missing.push(format!("no file {}.txt", command.name));
+        }
+        let names = command.subcommands.iter().map(|subcommand| subcommand.name);
+        let asked = names.filter(|name| !requested.contains(*name));
+        missing.extend(asked.map(|name| format!("no request of {name}")));
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// What a file asks for, as `parent|child` in lower case.
+fn requested(file: &Path) -> Vec<String> {
+    let items = document::parse(&fs::read_to_string(file).unwrap()).unwrap();
+    let requests = items.into_iter().filter_map(|item| match item.kind {
+        Kind::Request(text) => Some(text),
+        _ => None,
+    });
+    requests
+        .map(|text| {
+            let words: Vec<&str> = text.splitn(3, ' ').take(2).collect();
+            words.join("|").to_lowercase()
+        })
+        .collect()
 }
