@@ -22,6 +22,7 @@ mod scanning;
 pub mod serialization;
 pub mod server;
 pub mod sets;
+pub mod sort;
 pub mod sorted_sets;
 pub mod spec;
 pub mod streams;
@@ -43,6 +44,7 @@ static FAMILIES: &[&[Command]] = &[
     server::COMMANDS,
     sets::COMMANDS,
     sorted_sets::COMMANDS,
+    sort::COMMANDS,
     streams::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
