@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::Duration;
 
-use khoa_server::server::Server;
+use khoa_server::Server;
 
 use super::pattern;
 use super::wire::{Body, Client, Reply};
