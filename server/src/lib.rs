@@ -33,7 +33,8 @@ mod reply;
 mod resp;
 mod server;
 mod session;
-mod settings_file;
+#[doc(hidden)]
+pub mod settings_file;
 mod shared;
 mod slowlog;
 mod stats;
@@ -42,5 +43,6 @@ mod value;
 pub use answer::Answer;
 pub use embed::{Db, Subscriber};
 pub use faults::Fault;
+pub use info::VERSION;
 pub use pubsub::Message;
 pub use server::{Builder, Server};

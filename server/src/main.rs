@@ -12,9 +12,8 @@ use std::{
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use khoa_server::{
+    Builder, Server, VERSION,
     config::{Config, SETTINGS, Setting},
-    info::VERSION,
-    server::{Builder, Server},
     settings_file,
 };
 use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, reload};
