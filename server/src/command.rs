@@ -13,6 +13,7 @@ pub mod connection;
 mod draws;
 pub mod hashes;
 pub mod help;
+pub mod hyperloglogs;
 pub mod introspection;
 pub mod key_positions;
 pub mod keys;
@@ -36,6 +37,7 @@ static FAMILIES: &[&[Command]] = &[
     bitmaps::COMMANDS,
     connection::COMMANDS,
     hashes::COMMANDS,
+    hyperloglogs::COMMANDS,
     introspection::COMMANDS,
     keys::COMMANDS,
     lists::COMMANDS,

@@ -58,6 +58,12 @@ impl Default for HyperLogLog {
 impl HyperLogLog {
     /// Takes the bytes of a string, having looked at their header.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<HyperLogLog, Invalid> {
+        HyperLogLog::check(&bytes)?;
+        Ok(HyperLogLog { bytes })
+    }
+
+    /// Whether bytes begin like one.
+    pub fn check(bytes: &[u8]) -> Result<(), Invalid> {
         let plausible = bytes.len() >= HEADER_LEN
             && bytes.starts_with(&MAGIC)
             && match bytes[ENCODING_AT] {
@@ -65,7 +71,7 @@ impl HyperLogLog {
                 encoding => encoding == SPARSE,
             };
         if plausible {
-            Ok(HyperLogLog { bytes })
+            Ok(())
         } else {
             Err(Invalid::Foreign)
         }
@@ -419,6 +425,40 @@ fn tau(mut x: f64) -> f64 {
             return sum / 3.0;
         }
     }
+}
+
+/// Checks that registers hold what they were given in both encodings, and that estimates are as
+/// good as the number of registers promises; tells what failed.
+pub fn self_test() -> Result<(), String> {
+    const ELEMENTS_MAX: u64 = 100_000;
+    /// Four times the standard error of 1.04 / sqrt(16384).
+    const ERROR_MAX: f64 = 0.0325;
+    let (mut sparse, mut dense) = (HyperLogLog::default(), HyperLogLog::default());
+    dense
+        .make_dense()
+        .map_err(|_| "a new sketch is not sound".to_owned())?;
+    let mut next = 10;
+    for n in 1..=ELEMENTS_MAX {
+        let element = n.to_le_bytes();
+        for sketch in [&mut sparse, &mut dense] {
+            sketch
+                .add(&element, 3000)
+                .map_err(|_| format!("element {n} broke the sketch"))?;
+        }
+        if n == next {
+            next *= 10;
+            if sparse.registers() != dense.registers() {
+                return Err(format!("the encodings differ after {n} elements"));
+            }
+            let count = dense
+                .count()
+                .map_err(|_| "the dense encoding broke".to_owned())?;
+            if (count as f64 - n as f64).abs() > (n as f64 * ERROR_MAX).max(1.0) {
+                return Err(format!("{n} elements were counted as {count}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Austin Appleby's `MurmurHash64A`, words read little end first.
