@@ -11,6 +11,7 @@ use crate::{blocking::Wait, engine::Engine, error::Error, number, reply::Reply, 
 pub mod bitmaps;
 pub mod connection;
 mod draws;
+pub mod geo;
 pub mod hashes;
 pub mod help;
 pub mod hyperloglogs;
@@ -36,6 +37,7 @@ pub use spec::{Begin, Categories, Find, Flags, KeySpec};
 static FAMILIES: &[&[Command]] = &[
     bitmaps::COMMANDS,
     connection::COMMANDS,
+    geo::COMMANDS,
     hashes::COMMANDS,
     hyperloglogs::COMMANDS,
     introspection::COMMANDS,

@@ -39,6 +39,13 @@ pub trait Reply {
     }
     /// A double; a bulk string of its shortest form in RESP2.
     fn double(&mut self, value: f64);
+    /// A double that keeps the digits it is given; a bulk string in RESP2.
+    fn decimal(&mut self, digits: &str) {
+        match (self.protocol(), digits.parse()) {
+            (Protocol::Resp3, Ok(value)) => self.double(value),
+            _ => self.bulk(digits.as_bytes()),
+        }
+    }
     /// A boolean; `1` or `0` in RESP2.
     fn boolean(&mut self, value: bool);
     /// A number of any size, in decimal digits; a bulk string in RESP2.

@@ -387,6 +387,14 @@ impl Reply for Encoder<'_> {
         }
     }
 
+    fn decimal(&mut self, digits: &str) {
+        if self.resp3() {
+            self.line(b',', digits.as_bytes());
+        } else {
+            self.bulk(digits.as_bytes());
+        }
+    }
+
     fn boolean(&mut self, value: bool) {
         if self.resp3() {
             self.out

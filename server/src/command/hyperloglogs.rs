@@ -112,6 +112,9 @@ fn pfadd(call: &mut Call<'_>) -> Result<(), Stop> {
         for element in &call.args[2..] {
             changed |= sketch.add(element, sparse_max)?;
         }
+        if is_new {
+            sketch.forget_count();
+        }
         Ok((changed, changed))
     })?;
     call.reply.integer(changed.into());

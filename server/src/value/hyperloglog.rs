@@ -179,7 +179,8 @@ impl HyperLogLog {
         words.join(" ")
     }
 
-    fn forget_count(&mut self) {
+    /// Marks the last count as out of date.
+    pub fn forget_count(&mut self) {
         self.bytes[HEADER_LEN - 1] |= 0x80;
     }
 
