@@ -847,3 +847,118 @@ impl Keyspace {
         self.earliest = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{hash::Hash, limits::Limits};
+
+    /// A keyspace at time 1000 with a hash `h` whose fields 0, 1, 2 … end one millisecond after
+    /// another from 1001 on, and one field that stays.
+    fn with_hash(fields: u64) -> Keyspace {
+        let mut keys = Keyspace::new(2, Time::from_millis(1000));
+        keys.notify = u32::MAX;
+        let filled = keys.upsert(b"h", |hash: &mut Hash| {
+            hash.set(b"stays", b"v", Limits::default());
+            for n in 0..fields {
+                let field = n.to_string();
+                hash.set(field.as_bytes(), b"v", Limits::default());
+                hash.set_deadline(field.as_bytes(), 1001 + n);
+            }
+            ((), Some(Event::hash("hset")))
+        });
+        assert!(filled.is_ok());
+        keys.take_changes();
+        keys
+    }
+
+    fn at(keys: &mut Keyspace, millis: u64) {
+        keys.set_now(Time::from_millis(millis));
+    }
+
+    fn fields(keys: &mut Keyspace) -> Option<usize> {
+        keys.read_as::<Hash>(b"h").unwrap().map(Hash::len)
+    }
+
+    fn events(keys: &mut Keyspace) -> Vec<&'static str> {
+        let changes = keys.take_changes().into_iter();
+        changes
+            .filter_map(|change| match change {
+                Change::Key { event, .. } => event.map(|event| event.name),
+                Change::Flushed { .. } => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_look_up_meets_no_field_past_its_deadline() {
+        let mut keys = with_hash(5);
+        assert_eq!(fields(&mut keys), Some(6));
+        at(&mut keys, 1003);
+        assert_eq!(fields(&mut keys), Some(3));
+        assert_eq!(events(&mut keys), ["hexpired"]);
+        assert_eq!(keys.next_deadline(), Some(1004));
+    }
+
+    #[test]
+    fn due_fields_go_in_bounded_steps_without_a_look_up() {
+        let mut keys = with_hash(1000);
+        at(&mut keys, 1900);
+        let mut ticks = 0;
+        while !keys.expire_due(100) {
+            ticks += 1;
+            assert!(ticks < 20);
+        }
+        assert!(ticks >= 9);
+        assert_eq!(keys.view::<Hash>(b"h").map(Hash::len), Some(101));
+        assert_eq!(keys.stats.expired_parts, 900);
+        assert_eq!(keys.next_deadline(), Some(1901));
+    }
+
+    #[test]
+    fn the_key_goes_with_the_last_of_its_fields() {
+        let mut keys = with_hash(3);
+        keys.update(b"h", |hash: &mut Hash| {
+            hash.remove(b"stays");
+            ((), None)
+        })
+        .unwrap();
+        at(&mut keys, 1003);
+        assert!(keys.expire_due(100));
+        assert_eq!(events(&mut keys), ["hexpired", "del"]);
+        assert!(keys.is_empty());
+        assert_eq!(keys.next_deadline(), None);
+    }
+
+    #[test]
+    fn deadlines_of_fields_go_along_with_the_value_and_away_with_it() {
+        let mut keys = with_hash(3);
+        let entry = keys.take(b"h", Event::generic("rename_from")).unwrap();
+        assert_eq!(keys.next_deadline(), None);
+        keys.put_entry(b"other", entry.value, None, Event::generic("rename_to"));
+        assert_eq!(keys.next_deadline(), Some(1001));
+        keys.swap(0, 1);
+        at(&mut keys, 1001);
+        assert!(keys.expire_due(100));
+        assert_eq!(keys.next_deadline(), Some(1002));
+        keys.swap(0, 1);
+        keys.put(
+            b"other",
+            Value::string(b"s"),
+            Ttl::Clear,
+            Event::string("set"),
+        );
+        assert_eq!(keys.next_deadline(), None);
+    }
+
+    #[test]
+    fn a_deadline_taken_back_fires_no_more() {
+        let mut keys = with_hash(1);
+        keys.update(b"h", |hash: &mut Hash| (hash.persist(b"0"), None))
+            .unwrap();
+        assert_eq!(keys.next_deadline(), None);
+        at(&mut keys, 5000);
+        assert!(keys.expire_due(100));
+        assert_eq!(fields(&mut keys), Some(2));
+    }
+}
