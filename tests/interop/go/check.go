@@ -14,11 +14,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A scenario is one story played with one client library, named by its Go module.
+// A scenario is one story played with one client library, named by its Go package.
 type scenario struct {
-	module string
-	topic  string
-	run    func(*probe)
+	pkg   string
+	topic string
+	run   func(*probe)
 }
 
 // A probe is what a scenario holds: the address, a name space of its own, and the claims that it makes.
@@ -36,7 +36,7 @@ func (s scenario) play(ctx context.Context, addr string) int {
 	p := &probe{
 		ctx:    ctx,
 		addr:   addr,
-		label:  fmt.Sprintf("%s %s | %s", shortName(s.module), moduleVersion(s.module), s.topic),
+		label:  fmt.Sprintf("%s %s | %s", shortName(s.pkg), moduleVersion(s.pkg), s.topic),
 		prefix: fmt.Sprintf("interop:go:%d:%d:", os.Getpid(), time.Now().UnixNano()),
 	}
 	func() {
@@ -131,9 +131,9 @@ func (s *section) pass() {
 	s.inside.Add(-1)
 }
 
-func shortName(module string) string {
+func shortName(pkg string) string {
 	var last string
-	for _, part := range strings.Split(module, "/") {
+	for _, part := range strings.Split(pkg, "/") {
 		if len(part) > 1 && (part[0] != 'v' || part[1] < '0' || part[1] > '9') {
 			last = part
 		}
@@ -141,13 +141,14 @@ func shortName(module string) string {
 	return last
 }
 
-func moduleVersion(module string) string {
+// moduleVersion finds the module that the package is in.
+func moduleVersion(pkg string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "?"
 	}
 	for _, dep := range info.Deps {
-		if dep.Path == module {
+		if pkg == dep.Path || strings.HasPrefix(pkg, dep.Path+"/") {
 			return strings.TrimPrefix(dep.Version, "v")
 		}
 	}

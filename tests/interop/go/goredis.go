@@ -13,20 +13,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const goRedisModule = "github.com/redis/go-redis/v9"
+const goRedisPackage = "github.com/redis/go-redis/v9"
 
 // goRedisStories plays both articles: the lock with its three measured scenarios, then the five techniques.
 var goRedisStories = []scenario{
-	{goRedisModule, "handshake", handshake},
-	{goRedisModule, "lock: exclusion", exclusion},
-	{goRedisModule, "lock: safe release", safeRelease},
-	{goRedisModule, "lock: contention", contention},
-	{goRedisModule, "lock: lease", lease},
-	{goRedisModule, "WATCH/MULTI counter", optimisticCounter},
-	{goRedisModule, "LPUSH/BRPOP queue", workerQueue},
-	{goRedisModule, "INCR/EXPIRE rate limit", rateLimit},
-	{goRedisModule, "pub/sub", publishSubscribe},
-	{goRedisModule, "typical use", goRedisTypicalUse},
+	{goRedisPackage, "handshake", handshake},
+	{goRedisPackage, "lock: exclusion", exclusion},
+	{goRedisPackage, "lock: safe release", safeRelease},
+	{goRedisPackage, "lock: contention", contention},
+	{goRedisPackage, "lock: lease", lease},
+	{goRedisPackage, "WATCH/MULTI counter", optimisticCounter},
+	{goRedisPackage, "LPUSH/BRPOP queue", workerQueue},
+	{goRedisPackage, "INCR/EXPIRE rate limit", rateLimit},
+	{goRedisPackage, "pub/sub", publishSubscribe},
+	{goRedisPackage, "typical use", goRedisTypicalUse},
 }
 
 // releaseScript deletes the lock only while it still carries the caller's token.

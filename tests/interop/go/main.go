@@ -15,7 +15,7 @@ func main() {
 	addr := address()
 	fmt.Println("# Go clients against", addr)
 	var scenarios []scenario
-	for _, group := range [][]scenario{goRedisStories, redsyncLock, redislockLock} {
+	for _, group := range [][]scenario{goRedisStories, redsyncLock, redislockLock, rueidisStories, asynqStories} {
 		scenarios = append(scenarios, group...)
 	}
 	failed := 0

@@ -6,12 +6,12 @@ import (
 	"github.com/bsm/redislock"
 )
 
-const redislockModule = "github.com/bsm/redislock"
+const redislockPackage = "github.com/bsm/redislock"
 
 var redislockLock = []scenario{
-	{redislockModule, "obtain and release", redislockObtain},
-	{redislockModule, "TTL and refresh", redislockRefresh},
-	{redislockModule, "contention", redislockContention},
+	{redislockPackage, "obtain and release", redislockObtain},
+	{redislockPackage, "TTL and refresh", redislockRefresh},
+	{redislockPackage, "contention", redislockContention},
 }
 
 func redislockObtain(p *probe) {

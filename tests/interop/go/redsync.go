@@ -10,13 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const redsyncModule = "github.com/go-redsync/redsync/v4"
+const redsyncPackage = "github.com/go-redsync/redsync/v4"
 
 var redsyncLock = []scenario{
-	{redsyncModule, "one node", redsyncOneNode},
-	{redsyncModule, "extension and expiry", redsyncExtension},
-	{redsyncModule, "quorum of three", redsyncQuorum},
-	{redsyncModule, "contention", redsyncContention},
+	{redsyncPackage, "one node", redsyncOneNode},
+	{redsyncPackage, "extension and expiry", redsyncExtension},
+	{redsyncPackage, "quorum of three", redsyncQuorum},
+	{redsyncPackage, "contention", redsyncContention},
 }
 
 func redsyncOneNode(p *probe) {

@@ -12,8 +12,8 @@ const DEADLINE_MS = 60_000;
 let failed = 0;
 
 export class Probe {
-  constructor(name, topic) {
-    this.label = `${name} ${version(name)} | ${topic}`;
+  constructor(name, topic, label = name) {
+    this.label = `${label} ${version(name)} | ${topic}`;
     this.prefix = `interop:node:${process.pid}:${process.hrtime.bigint()}:`;
   }
 
@@ -41,9 +41,10 @@ export class Probe {
   }
 }
 
-// Plays one scenario; an error that it did not ask for is a failed check, and the others still run.
-export async function play([name, topic, story], address) {
-  const probe = new Probe(name, topic);
+// Plays one scenario: the package, the topic, the story and what to call the package in the results;
+// an error that it did not ask for is a failed check, and the others still run.
+export async function play([name, topic, story, label], address) {
+  const probe = new Probe(name, topic, label);
   const late = sleep(DEADLINE_MS, undefined, { ref: false }).then(() => {
     throw new Error(`no end within ${DEADLINE_MS} ms`);
   });

@@ -1,6 +1,5 @@
 // ioredis: its handshake, the two articles through it, and its scripts, streams and pipelines.
 
-import { fork } from "node:child_process";
 import { once } from "node:events";
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
@@ -12,7 +11,6 @@ export const scenarios = [
   [NAME, "handshake", handshake],
   [NAME, "lock", lock],
   [NAME, "lock: contention", contention],
-  [NAME, "lock: processes", processes],
   [NAME, "techniques", techniques],
   [NAME, "pub/sub", publishSubscribe],
   [NAME, "typical use", typicalUse],
@@ -88,19 +86,6 @@ async function contention(p, address) {
     const released = await Promise.all(Array.from({ length: 50 }, worker));
     p.equal("50 tasks acquire it once each", [section.passes, released.every((n) => n === 1)], [50, true]);
     p.equal("the peak inside is 1", section.peak, 1);
-  });
-}
-
-async function processes(p, { host, port }) {
-  const worker = new URL("contender.mjs", import.meta.url);
-  const ends = [1, 2, 3].map(async () => {
-    const child = fork(worker, [host, String(port), p.key("lock"), "25"]);
-    const [code] = await once(child, "exit");
-    return code;
-  });
-  p.equal("3 processes lock 25 times each", await Promise.all(ends), [0, 0, 0]);
-  await using({ host, port }, async (db) => {
-    p.equal("and no count is lost", await db.get(p.key("lock:count")), "75");
   });
 }
 

@@ -1,8 +1,14 @@
 // Runs real Node clients, with their default options, against the server at HOST PORT.
 
 import { failures, play } from "./check.mjs";
+import { scenarios as bullmq } from "./bullmq.mjs";
 import { scenarios as ioredis } from "./ioredis.mjs";
+import { scenarios as nodeRedis } from "./node-redis.mjs";
+import { scenarios as processes } from "./processes.mjs";
+import { scenarios as semaphore } from "./redis-semaphore.mjs";
 import { scenarios as redlock } from "./redlock.mjs";
+
+const groups = [ioredis, nodeRedis, redlock, semaphore, processes, bullmq];
 
 const [host = process.env.KHOA_HOST, port = process.env.KHOA_PORT] = process.argv.slice(2);
 if (!host || !port) {
@@ -10,6 +16,6 @@ if (!host || !port) {
   process.exit(2);
 }
 console.log(`# Node clients against ${host}:${port}`);
-for (const scenario of [...ioredis, ...redlock]) await play(scenario, { host, port: Number(port) });
+for (const scenario of groups.flat()) await play(scenario, { host, port: Number(port) });
 if (failures() > 0) console.error(`${failures()} checks of the Node clients failed`);
 process.exit(failures() > 0 ? 1 : 0);

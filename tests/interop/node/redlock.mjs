@@ -6,13 +6,14 @@ import { Section, sleep } from "./check.mjs";
 import { using } from "./ioredis.mjs";
 
 const NAME = "redlock";
+const LABEL = "node-redlock";
 
 export const scenarios = [
-  [NAME, "acquire and release", acquireRelease],
-  [NAME, "extension", extension],
-  [NAME, "automatic extension", automaticExtension],
-  [NAME, "contention", contention],
-  [NAME, "quorum of three", quorum],
+  [NAME, "acquire and release", acquireRelease, LABEL],
+  [NAME, "extension", extension, LABEL],
+  [NAME, "automatic extension", automaticExtension, LABEL],
+  [NAME, "contention", contention, LABEL],
+  [NAME, "quorum of three", quorum, LABEL],
 ];
 
 const ONCE = { retryCount: 0 };
