@@ -114,12 +114,3 @@ func asynqKinds(p *probe) {
 	p.that("a failing task is retried until it succeeds", waitFor(20*time.Second, func() bool { return tries.Load() == 3 }), "%d tries", tries.Load())
 	p.that("a delayed task runs when it is due", waitFor(10*time.Second, func() bool { return late.Load() >= 1000 }), "after %d ms", late.Load())
 }
-
-func waitFor(limit time.Duration, done func() bool) bool {
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if done() {
-			return true
-		}
-	}
-	return false
-}

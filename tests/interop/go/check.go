@@ -131,6 +131,16 @@ func (s *section) pass() {
 	s.inside.Add(-1)
 }
 
+// waitFor polls until it is done, for a bounded time.
+func waitFor(limit time.Duration, done func() bool) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if done() {
+			return true
+		}
+	}
+	return false
+}
+
 func shortName(pkg string) string {
 	var last string
 	for _, part := range strings.Split(pkg, "/") {

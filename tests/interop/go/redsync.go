@@ -42,14 +42,14 @@ func redsyncExtension(p *probe) {
 	db := p.goRedis()
 	defer db.Close()
 	rs := redsync.New(goredis.NewPool(db))
-	m := rs.NewMutex(p.key("mutex"), redsync.WithExpiry(500*time.Millisecond))
+	m := rs.NewMutex(p.key("mutex"), redsync.WithExpiry(time.Second))
 	must(m.LockContext(p.ctx))
 	for range 4 {
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond)
 		must(second(m.ExtendContext(p.ctx)))
 	}
 	p.equal("extended four times, it outlives its first expiry", got(db.Get(p.ctx, p.key("mutex")).Result()), m.Value())
-	time.Sleep(600 * time.Millisecond)
+	time.Sleep(1100 * time.Millisecond)
 	p.equal("left alone, it expires", got(db.Exists(p.ctx, p.key("mutex")).Result()), 0)
 	_, err := m.UnlockContext(p.ctx)
 	p.fails("unlocking it then tells so", err, redsync.ErrLockAlreadyExpired)

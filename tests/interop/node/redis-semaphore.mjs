@@ -37,12 +37,12 @@ async function refresh(p, address) {
   await using(address, async (db) => {
     let lost;
     const held = new Mutex(db, p.key("lock"), {
-      lockTimeout: 300,
-      refreshInterval: 100,
+      lockTimeout: 1_000,
+      refreshInterval: 250,
       onLockLost: (error) => (lost = error),
     });
     await held.acquire();
-    await sleep(900);
+    await sleep(1_600);
     p.equal("the refresh carries it past its timeout", await db.get(`mutex:${p.key("lock")}`), held.identifier);
     await db.set(`mutex:${p.key("lock")}`, "a thief", "PX", 5_000);
     for (let n = 0; n < 200 && !lost; n += 1) await sleep(10);

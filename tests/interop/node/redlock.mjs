@@ -62,10 +62,10 @@ async function extension(p, address) {
 
 async function automaticExtension(p, address) {
   await using(address, async (db) => {
-    const redlock = locker(p, [db], { automaticExtensionThreshold: 200 });
+    const redlock = locker(p, [db], { automaticExtensionThreshold: 500 });
     const owners = new Set();
-    await redlock.using([p.key("lock")], 500, async (signal) => {
-      for (let n = 0; n < 12; n += 1) {
+    await redlock.using([p.key("lock")], 1_000, async (signal) => {
+      for (let n = 0; n < 15; n += 1) {
         await sleep(100);
         owners.add(await db.get(p.key("lock")));
       }

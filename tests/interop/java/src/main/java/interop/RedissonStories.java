@@ -176,7 +176,7 @@ final class RedissonStories {
                 });
                 waiter.start();
                 waiters.add(waiter);
-                Thread.sleep(100);
+                Thread.sleep(200);
             }
             lock.unlock();
             for (Thread waiter : waiters) {
