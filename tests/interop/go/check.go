@@ -62,7 +62,8 @@ func (p *probe) that(claim string, holds bool, detail string, args ...any) {
 		return
 	}
 	p.failed++
-	fmt.Printf("FAIL %s | %s | %s\n", p.label, claim, fmt.Sprintf(detail, args...))
+	cause := strings.ReplaceAll(fmt.Sprintf(detail, args...), "\n", " / ")
+	fmt.Printf("FAIL %s | %s | %.400s\n", p.label, claim, cause)
 }
 
 func (p *probe) equal(claim string, got, want any) {

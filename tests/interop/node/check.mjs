@@ -24,7 +24,8 @@ export class Probe {
 
   that(claim, holds, detail = "") {
     if (!holds) failed += 1;
-    console.log(holds ? `ok   ${this.label} | ${claim}` : `FAIL ${this.label} | ${claim} | ${detail}`);
+    const cause = detail.replaceAll("\n", " / ").slice(0, 400);
+    console.log(holds ? `ok   ${this.label} | ${claim}` : `FAIL ${this.label} | ${claim} | ${cause}`);
   }
 
   equal(claim, got, want) {
@@ -51,7 +52,7 @@ export async function play([name, topic, story, label], address) {
   try {
     await Promise.race([story(probe, address), late]);
   } catch (error) {
-    probe.that("runs to its end", false, String(error?.stack ?? error).replaceAll("\n", " / "));
+    probe.that("runs to its end", false, String(error?.stack ?? error));
   }
 }
 
