@@ -16,8 +16,11 @@ if (!host || !port) {
   process.exit(2);
 }
 console.log(`# Node clients against ${host}:${port}`);
-// An error that a library throws from a timer of its own is a failed check too, and not the end of the run.
-process.on("uncaughtException", (error) => new Probe("ioredis", "process").that("no stray error", false, String(error)));
+// An error that a library throws from a timer of its own ends the run, as a failed check.
+process.on("uncaughtException", (error) => {
+  new Probe("ioredis", "process").that("no stray error", false, String(error));
+  process.exit(1);
+});
 for (const scenario of groups.flat()) await play(scenario, { host, port: Number(port) });
 if (failures() > 0) console.error(`${failures()} checks of the Node clients failed`);
 process.exit(failures() > 0 ? 1 : 0);
