@@ -16,7 +16,7 @@ use crate::wait::Wait;
 /// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
 /// use khoa::redis::{self, AsyncCommands};
 ///
-/// let done = manager
+/// let done: khoa::Committed<Vec<String>> = manager
 ///     .transaction(&["counter"])
 ///     .run(|mut connection| async move {
 ///         let count: i64 = connection.get::<_, Option<i64>>("counter").await?.unwrap_or(0);
@@ -25,7 +25,7 @@ use crate::wait::Wait;
 ///         Ok(writes)
 ///     })
 ///     .await?;
-/// println!("{} conflicts on the way to {:?}", done.conflicts, done.reply as Vec<String>);
+/// println!("{} conflicts on the way to {:?}", done.conflicts, done.reply);
 /// # Ok(())
 /// # }
 /// ```
