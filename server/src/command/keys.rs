@@ -658,7 +658,7 @@ impl ExpireIf {
 
 /// Sets a deadline given as a number of `unit` milliseconds after `base`, or since 1970.
 fn expire_in(call: &mut Call<'_>, base: Option<u64>, unit: i64) -> Result<(), Stop> {
-    let (key, value) = (call.arg(1), call.int(2)?);
+    let key = call.arg(1);
     let mut options = call.options(3);
     let mut only_if = ExpireIf::default();
     while !options.is_empty() {
@@ -669,6 +669,7 @@ fn expire_in(call: &mut Call<'_>, base: Option<u64>, unit: i64) -> Result<(), St
         }
     }
     only_if.check()?;
+    let value = call.int(2)?;
     let at = deadline_of(call.command, value, unit, base)?;
     let now = call.now_ms();
     let keys = &mut call.engine.keys;

@@ -769,7 +769,13 @@ fn lrange(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn lrem(call: &mut Call<'_>) -> Result<(), Stop> {
+    const LEAST_COUNT: Error = Error::text(
+        "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+    );
     let (count, element, limits) = (call.int(2)?, call.arg(3), call.engine.config.hot.limits);
+    if count == i64::MIN {
+        return Err(LEAST_COUNT.into());
+    }
     let from = if count < 0 { End::Back } else { End::Front };
     let limit = if count == 0 {
         usize::MAX

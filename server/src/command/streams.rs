@@ -542,8 +542,11 @@ fn xtrim(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn xdel(call: &mut Call<'_>) -> Result<(), Stop> {
-    // The type is looked at before the IDs are.
-    call.engine.keys.read_as::<Stream>(call.arg(1))?;
+    // The key is looked at before the IDs are.
+    if call.engine.keys.read_as::<Stream>(call.arg(1))?.is_none() {
+        call.reply.integer(0);
+        return Ok(());
+    }
     let ids = groups::parse_ids(&call.args[2..])?;
     let deleted = call
         .engine

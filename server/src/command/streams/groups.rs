@@ -213,8 +213,11 @@ pub fn subcommand_syntax(call: &Call<'_>) -> Error {
 
 pub fn xack(call: &mut Call<'_>) -> Result<(), Stop> {
     let (key, name) = (call.arg(1), call.arg(2));
-    // The type is looked at before the IDs are.
-    call.engine.keys.read_as::<Stream>(key)?;
+    // Key and group are looked at before the IDs are.
+    if in_group(call, key, name, |_| ())?.is_none() {
+        call.reply.integer(0);
+        return Ok(());
+    }
     let ids = parse_ids(&call.args[3..])?;
     let count = in_group(call, key, name, |group| {
         ids.into_iter().filter(|&id| group.acknowledge(id)).count()
