@@ -21,8 +21,6 @@ const LATER: &[&str] = &[
     "generic/object-freq.txt",
     "generic/sort.txt",
     "generic/sort_ro.txt",
-    "geo",
-    "hyperloglog",
     "pubsub/publish.txt",
     "pubsub/spublish.txt",
     "scripting",
