@@ -351,7 +351,7 @@ fn georadius(call: &mut Call<'_>) -> Result<(), Stop> {
             event: "georadiusstore",
         });
     }
-    if search.store.is_some() && search.shows_anything() {
+    if search.store.is_some() && search.details.count() > 0 {
         return Err(GEORADIUS_STORE.into());
     }
     search.run(call, call.arg(1))
@@ -395,7 +395,7 @@ fn parse_search<'a>(
             _ => return Err(Error::SYNTAX),
         }
     }
-    if search.store.is_some() && search.shows_anything() {
+    if search.store.is_some() && search.details.count() > 0 {
         return Err(GEOSEARCH_STORE);
     }
     search.area = place.finish(call)?;
@@ -506,10 +506,25 @@ struct Search<'a> {
     count: Option<usize>,
     any: bool,
     order: Option<Order>,
-    with_point: bool,
-    with_distance: bool,
-    with_hash: bool,
+    details: Details,
     store: Option<Store<'a>>,
+}
+
+/// What is shown of a member beside its name.
+#[derive(Clone, Copy, Default)]
+struct Details {
+    distance: bool,
+    hash: bool,
+    point: bool,
+}
+
+impl Details {
+    fn count(self) -> usize {
+        [self.distance, self.hash, self.point]
+            .into_iter()
+            .filter(|&wanted| wanted)
+            .count()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -542,9 +557,7 @@ impl Search<'_> {
             count: None,
             any: false,
             order: None,
-            with_point: false,
-            with_distance: false,
-            with_hash: false,
+            details: Details::default(),
             store: None,
         }
     }
@@ -552,9 +565,9 @@ impl Search<'_> {
     /// Takes the next option; false when it is none that all searches have.
     fn take(&mut self, options: &mut Options<'_>) -> Result<bool, Error> {
         match () {
-            () if options.take("WITHDIST") => self.with_distance = true,
-            () if options.take("WITHHASH") => self.with_hash = true,
-            () if options.take("WITHCOORD") => self.with_point = true,
+            () if options.take("WITHDIST") => self.details.distance = true,
+            () if options.take("WITHHASH") => self.details.hash = true,
+            () if options.take("WITHCOORD") => self.details.point = true,
             () if options.take("ANY") => self.any = true,
             () if options.take("ASC") => self.order = Some(Order::NearestFirst),
             () if options.take("DESC") => self.order = Some(Order::FarthestFirst),
@@ -567,10 +580,6 @@ impl Search<'_> {
             () => return Ok(false),
         }
         Ok(true)
-    }
-
-    fn shows_anything(&self) -> bool {
-        self.with_distance || self.with_hash || self.with_point
     }
 
     fn run(mut self, call: &mut Call<'_>, key: &[u8]) -> Result<(), Stop> {
@@ -634,21 +643,20 @@ impl Search<'_> {
     }
 
     fn show(&self, reply: &mut dyn Reply, found: &[Found]) {
-        let details = [self.with_distance, self.with_hash, self.with_point];
-        let details = details.into_iter().filter(|&wanted| wanted).count();
+        let details = self.details.count();
         reply.array(found.len());
         for one in found {
             if details > 0 {
                 reply.array(1 + details);
             }
             reply.bulk(&one.member);
-            if self.with_distance {
+            if self.details.distance {
                 write_distance(reply, one.distance / self.unit);
             }
-            if self.with_hash {
+            if self.details.hash {
                 reply.integer(bits_of(one.score) as i64);
             }
-            if self.with_point {
+            if self.details.point {
                 write_point(reply, one.point);
             }
         }
