@@ -61,6 +61,11 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     (!value.is_nan() && (value.is_finite() || infinite_by_name)).then_some(value)
 }
 
+/// Reads a double as [`parse_f64`] does, but not a hexadecimal one.
+pub fn parse_decimal(text: &[u8]) -> Option<f64> {
+    parse_f64(text).filter(|_| !text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x')))
+}
+
 fn parse_hex_float(text: &str) -> Option<f64> {
     let (mantissa, exponent) = match text.split_once(['p', 'P']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),

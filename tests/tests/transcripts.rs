@@ -19,8 +19,6 @@ const LATER: &[&str] = &[
     "connection/client.txt",
     "generic/migrate.txt",
     "generic/object-freq.txt",
-    "generic/sort.txt",
-    "generic/sort_ro.txt",
     "pubsub/publish.txt",
     "pubsub/spublish.txt",
     "scripting",

@@ -205,26 +205,24 @@ struct BitRange {
 }
 
 impl BitRange {
+    /// The unit is looked at before the second number.
     fn parse(mut options: Options<'_>) -> Result<BitRange, Error> {
         let mut range = BitRange {
             start: 0,
             end: None,
             by_bit: false,
         };
-        if options.len() > 3 {
-            return Err(Error::SYNTAX);
-        }
         if !options.is_empty() {
             range.start = options.int()?;
         }
-        if !options.is_empty() {
-            range.end = Some(options.int()?);
-        }
-        if !options.is_empty() {
-            range.by_bit = options.take("BIT");
-            if !range.by_bit && !options.take("BYTE") {
+        if let Some(unit) = options.rest().get(1) {
+            range.by_bit = is_word(unit, "BIT");
+            if options.len() > 2 || !range.by_bit && !is_word(unit, "BYTE") {
                 return Err(Error::SYNTAX);
             }
+        }
+        if !options.is_empty() {
+            range.end = Some(options.int()?);
         }
         Ok(range)
     }

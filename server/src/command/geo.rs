@@ -5,7 +5,7 @@ use crate::{
     command::spec::{Categories, Flags, KeySpec},
     geohash::{Area, Point, Shape},
     keyspace::{Event, Ttl},
-    number::parse_f64,
+    number::parse_decimal,
     value::{
         Kind,
         sorted_set::{ScoreBound, SortedSet},
@@ -327,12 +327,12 @@ fn georadius(call: &mut Call<'_>) -> Result<(), Stop> {
     } else {
         (Some(parse_point(call.arg(2), call.arg(3))?), 4)
     };
-    let unit = parse_unit(call.arg(radius_at + 1));
-    let radius = parse_radius(call.arg(radius_at))?;
-    let unit = unit?;
-    let mut search = Search::new(unit);
+    let mut search = Search::new(1.0);
+    // Around a member of a missing key the radius does not matter.
     if let Some(centre) = centre {
-        search.area = Some(Area::around(centre, Shape::Circle(radius * unit)));
+        let radius = parse_radius(call.arg(radius_at))?;
+        search.unit = parse_unit(call.arg(radius_at + 1))?;
+        search.area = Some(Area::around(centre, Shape::Circle(radius * search.unit)));
     }
     let may_store = !call.command.name.ends_with("_ro");
     let mut options = call.options(radius_at + 2);
@@ -443,8 +443,8 @@ impl Place {
             *unit = parse_unit(options.value()?)?;
             self.shape = Some(Shape::Circle(radius * *unit));
         } else if behind >= 3 && rectangle && options.take("BYBOX") {
-            let width = parse_f64(options.value()?).ok_or(WIDTH)?;
-            let height = parse_f64(options.value()?).ok_or(HEIGHT)?;
+            let width = parse_decimal(options.value()?).ok_or(WIDTH)?;
+            let height = parse_decimal(options.value()?).ok_or(HEIGHT)?;
             if width < 0.0 || height < 0.0 {
                 return Err(NEGATIVE_SIZE);
             }
@@ -712,8 +712,8 @@ fn bits_of(score: f64) -> u64 {
 }
 
 fn parse_point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Error> {
-    let longitude = parse_f64(longitude).ok_or(Error::NOT_A_FLOAT)?;
-    let latitude = parse_f64(latitude).ok_or(Error::NOT_A_FLOAT)?;
+    let longitude = parse_decimal(longitude).ok_or(Error::NOT_A_FLOAT)?;
+    let latitude = parse_decimal(latitude).ok_or(Error::NOT_A_FLOAT)?;
     let point = Point {
         longitude,
         latitude,
@@ -727,7 +727,7 @@ fn parse_point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Error> {
 }
 
 fn parse_radius(text: &[u8]) -> Result<f64, Error> {
-    match parse_f64(text).ok_or(RADIUS)? {
+    match parse_decimal(text).ok_or(RADIUS)? {
         radius if radius < 0.0 => Err(NEGATIVE_RADIUS),
         radius => Ok(radius),
     }

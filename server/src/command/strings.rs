@@ -610,6 +610,8 @@ fn incrbyfloat(call: &mut Call<'_>) -> Result<(), Stop> {
 // ---- The longest common subsequence ----
 
 fn lcs(call: &mut Call<'_>) -> Result<(), Stop> {
+    let one = lcs_operand(call, 1)?;
+    let other = lcs_operand(call, 2)?;
     let mut options = call.options(3);
     let (mut len_only, mut index, mut with_len, mut min_len) = (false, false, false, 0);
     while !options.is_empty() {
@@ -625,8 +627,6 @@ fn lcs(call: &mut Call<'_>) -> Result<(), Stop> {
             return Err(Error::SYNTAX.into());
         }
     }
-    let one = lcs_operand(call, 1)?;
-    let other = lcs_operand(call, 2)?;
     if len_only && index {
         const BOTH: Error =
             Error::text("ERR If you want both the length and indexes, please just use IDX.");
