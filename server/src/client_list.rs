@@ -13,7 +13,8 @@ use crate::{
 };
 
 /// Appends the line that describes a client. `argv` is what its present request occupies.
-pub fn describe(line: &mut Vec<u8>, session: &Session, now: Time, argv: usize) {
+pub fn describe(line: &mut Vec<u8>, session: &Session, engine: &Engine, argv: usize) {
+    let now = engine.keys.now();
     let mut text = String::new();
     let seconds = |since: Time| now.seconds().saturating_sub(since.seconds());
     let multi = session.queued().map_or(-1, |queued| queued as i64);
@@ -33,7 +34,7 @@ pub fn describe(line: &mut Vec<u8>, session: &Session, now: Time, argv: usize) {
         name(&session.name),
         seconds(session.created),
         seconds(session.last_active),
-        flags(session),
+        flags(session, engine),
         capabilities(session),
         session.db,
         session.channels.len(),
@@ -44,7 +45,7 @@ pub fn describe(line: &mut Vec<u8>, session: &Session, now: Time, argv: usize) {
         if unread > 0 { "rw" } else { "r" },
         session.last_command.map_or("NULL", |command| command.name),
         session.user,
-        session.redirection(),
+        redirection(session, engine),
         match session.protocol {
             Protocol::Resp2 => 2,
             Protocol::Resp3 => 3,
@@ -62,12 +63,16 @@ pub fn describe(line: &mut Vec<u8>, session: &Session, now: Time, argv: usize) {
 /// Every letter that a client may be marked with.
 const FLAGS: &str = "bcdeirtuxABEIMNOPRSTU";
 
-fn flags(session: &Session) -> String {
+fn flags(session: &Session, engine: &Engine) -> String {
+    let mode = engine.tracking.mode(session.id).unwrap_or_default();
     let marks = [
         ('O', session.monitor),
         ('P', session.subscriptions() > 0),
         ('x', session.queued().is_some()),
         ('b', session.waiting.is_some() || session.postponed),
+        ('t', session.tracking),
+        ('R', mode.broken),
+        ('B', mode.broadcast),
         ('d', session.watch_tripped),
         ('c', session.closing),
         ('U', session.is_local_socket()),
@@ -82,6 +87,14 @@ fn flags(session: &Session) -> String {
         "N".to_owned()
     } else {
         text
+    }
+}
+
+/// The client that gets its tracking messages: 0 for itself, -1 when it does not track.
+pub fn redirection(session: &Session, engine: &Engine) -> i64 {
+    match engine.tracking.mode(session.id) {
+        Some(mode) => mode.redirect.map_or(0, |number| number as i64),
+        None => -1,
     }
 }
 
@@ -192,13 +205,14 @@ impl Filter {
     }
 
     /// Do all tests hold for a client?
-    pub fn accepts(&self, session: &Session, now: Time) -> bool {
+    pub fn accepts(&self, session: &Session, engine: &Engine) -> bool {
+        let now = engine.keys.now();
         let age = now.seconds().saturating_sub(session.created.seconds());
         self.max_age.is_none_or(|max_age| age >= max_age)
             && self
                 .tests
                 .iter()
-                .all(|(wanted, test)| test.holds(session, now) == *wanted)
+                .all(|(wanted, test)| test.holds(session, engine) == *wanted)
     }
 }
 
@@ -301,7 +315,7 @@ fn known_letters(value: &[u8], known: &str, what: &str) -> Result<Vec<u8>, Error
 }
 
 impl Test {
-    fn holds(&self, session: &Session, now: Time) -> bool {
+    fn holds(&self, session: &Session, engine: &Engine) -> bool {
         match self {
             Test::Ids(ids) => ids.contains(&session.id.number),
             Test::Type(kind) => Type::of(session) == *kind,
@@ -315,14 +329,15 @@ impl Test {
             Test::LibVersion(version) => !version.is_empty() && session.lib_ver == *version,
             Test::Database(db) => session.db == *db,
             Test::Flags(letters) => {
-                let flags = flags(session);
+                let flags = flags(session, engine);
                 letters
                     .iter()
                     .all(|&letter| flags.contains(char::from(letter)))
             }
             Test::Capabilities => session.follows_redirects,
             Test::Idle(seconds) => {
-                now.seconds().saturating_sub(session.last_active.seconds()) >= *seconds
+                let now = engine.keys.now().seconds();
+                now.saturating_sub(session.last_active.seconds()) >= *seconds
             }
         }
     }

@@ -397,6 +397,8 @@ pub struct Hot {
     /// Idle seconds after which a socket's other end is probed; 0 for never.
     pub tcp_keepalive: u64,
     pub protected_mode: bool,
+    /// How many keys are tracked at most; 0 for no limit.
+    pub tracking_keys_max: usize,
 }
 
 /// What goes into one of the logs of requests.
@@ -615,6 +617,7 @@ impl Config {
             timeout: size("timeout") as u64,
             min_replicas: size("min-replicas-to-write"),
             tcp_keepalive: size("tcp-keepalive") as u64,
+            tracking_keys_max: size("tracking-table-max-keys"),
             protected_mode: self.is_on("protected-mode"),
             latency_tracking: self.is_on("latency-tracking"),
             stream_nodes: NodeLimits {

@@ -17,7 +17,7 @@ use crate::{
     blocking::{Wait, Waiters, Waiting},
     bytestr::ByteStr,
     clock::Time,
-    command::{self, Call, Command, Flags, Stop},
+    command::{self, Call, Command, Flags, Stop, key_positions::key_positions},
     config::{Config, OutputLimit},
     error::Error,
     faults::{Faults, Verdict},
@@ -31,6 +31,7 @@ use crate::{
     session::{ClientId, Handle, Queued, ReplyMode, Session, Sessions},
     slowlog::SlowLog,
     stats::Stats,
+    tracking::{self, Tracking},
 };
 
 /// How many expired keys one turn of the engine removes before others get theirs.
@@ -92,6 +93,7 @@ pub struct Engine {
     pub random: Random,
     pub pause: Option<Pause>,
     pub monitors: Vec<ClientId>,
+    pub tracking: Tracking,
     pub identity: Identity,
     pub saved: Saved,
     /// Told of every change of the settings.
@@ -136,6 +138,7 @@ impl Engine {
             random,
             pause: None,
             monitors: Vec::new(),
+            tracking: Tracking::default(),
             watchers: HashMap::new(),
             deferred: Vec::new(),
             stopwatch: Instant::now(),
@@ -204,6 +207,10 @@ impl Engine {
         for channel in session.shard_channels.drain() {
             self.pubsub.shard_channels.remove(&channel, session.id);
         }
+        if std::mem::take(&mut session.tracking) {
+            self.tracking.stop(session.id);
+        }
+        session.caching = None;
         if std::mem::take(&mut session.monitor) {
             self.monitors.retain(|&id| id != session.id);
         }
@@ -332,9 +339,17 @@ impl Engine {
             self.stats.output_limit_disconnections += 1;
             return Flow::Drop;
         }
+        if session.caching.is_some() && session.transaction.is_none() {
+            // It was said of one request, and what CLIENT itself is asked does not count.
+            let asked = session.last_command.map_or("", |command| command.name);
+            if !asked.starts_with("client|") {
+                session.caching = None;
+            }
+        }
         session.commands += 1;
         session.last_active = self.keys.now();
         self.settle();
+        self.send_broadcasts();
         if !self.deferred.is_empty() {
             self.send_deferred(Some((session, out)));
         }
@@ -471,6 +486,9 @@ impl Engine {
         self.account(session, command, args, failed, replied);
         if !runs_others && !self.monitors.is_empty() {
             monitor::feed(self, session, command, args, from_script);
+        }
+        if session.tracking && command.flags.has(Flags::READONLY) {
+            self.remember_keys(session, command, args);
         }
         if self.keys.has_changes() {
             self.absorb(Some(session));
@@ -675,6 +693,11 @@ impl Engine {
                     if touched {
                         self.trip(current.as_deref_mut(), db, &key);
                         self.waiters.key_changed(db, &key);
+                        if self.tracking.is_active() {
+                            let by = current.as_ref().map(|session| session.id);
+                            let messages = self.tracking.key_changed(&key, by);
+                            self.send_invalidations(messages);
+                        }
                     }
                     if let Some(event) = event {
                         self.notify(db, &key, event.name);
@@ -689,6 +712,7 @@ impl Engine {
     pub fn after_changes(&mut self) {
         self.absorb(None);
         self.settle();
+        self.send_broadcasts();
         self.send_deferred(None);
     }
 
@@ -793,7 +817,79 @@ impl Engine {
     }
 
     pub fn refresh_observed(&mut self) {
-        self.keys.observed = !self.watchers.is_empty() || !self.waiters.is_empty();
+        self.keys.observed =
+            !self.watchers.is_empty() || !self.waiters.is_empty() || self.tracking.is_active();
+    }
+
+    // ---- Tracking ----
+
+    /// Remembers the keys that a request of a tracking client has read.
+    fn remember_keys(&mut self, session: &Session, command: &Command, args: &[&[u8]]) {
+        let Some(mode) = self.tracking.mode(session.id) else {
+            return;
+        };
+        let cached = if mode.opt_in {
+            session.caching == Some(true)
+        } else {
+            !(mode.opt_out && session.caching == Some(false))
+        };
+        if mode.broadcast || !cached {
+            return;
+        }
+        for position in key_positions(command, args).unwrap_or_default() {
+            if let Some(key) = args.get(position.index) {
+                self.tracking.remember(session.id, key);
+                self.keys.observed = true;
+            }
+        }
+        let messages = self.tracking.shrink(self.config.hot.tracking_keys_max);
+        self.send_invalidations(messages);
+    }
+
+    /// All keys are gone: tells everybody who tracks.
+    pub fn invalidate_all(&mut self) {
+        let messages = self.tracking.flushed();
+        self.send_invalidations(messages);
+    }
+
+    fn send_broadcasts(&mut self) {
+        if self.tracking.has_broadcasts() {
+            let messages = self.tracking.take_broadcasts();
+            self.send_invalidations(messages);
+        }
+    }
+
+    fn send_invalidations(&mut self, messages: Vec<tracking::Message>) {
+        for message in messages {
+            let keys = message.keys.as_deref();
+            let redirect = self
+                .tracking
+                .mode(message.to)
+                .and_then(|mode| mode.redirect);
+            let Some(number) = redirect else {
+                self.send(message.to, |encoder| tracking::write(encoder, keys, false));
+                continue;
+            };
+            match self.sessions.by_number(number) {
+                Some(target) => {
+                    let session = self.sessions.get(target);
+                    let subscriber = session.is_some_and(|session| session.subscriptions() > 0);
+                    self.send(target, |encoder| tracking::write(encoder, keys, subscriber));
+                }
+                None => self.report_broken_redirect(message.to, number),
+            }
+        }
+    }
+
+    fn report_broken_redirect(&mut self, id: ClientId, number: u64) {
+        self.tracking.set_broken(id);
+        self.send(id, |encoder| {
+            if encoder.protocol() == Protocol::Resp3 {
+                encoder.push(2);
+                encoder.bulk(b"tracking-redir-broken");
+                encoder.integer(number as i64);
+            }
+        });
     }
 
     /// Takes over settings that other parts keep for themselves.

@@ -211,7 +211,7 @@ fn clients(report: &mut Report, scope: &mut Scope<'_>) {
     report.line("client_recent_max_input_buffer", 0);
     report.line("client_recent_max_output_buffer", 0);
     report.line("blocked_clients", scope.engine.waiters.len());
-    report.line("tracking_clients", 0);
+    report.line("tracking_clients", scope.engine.tracking.clients());
     let subscribers = scope.count(|session| session.subscriptions() > 0);
     report.line("pubsub_clients", subscribers);
     let watching = scope.count(|session| !session.watched.is_empty());
@@ -325,11 +325,11 @@ fn stats(report: &mut Report, scope: &mut Scope<'_>) {
         "total_forks",
         "migrate_cached_sockets",
         "slave_expires_tracked_keys",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
-        "unexpected_error_replies",
     ]);
+    report.line("tracking_total_keys", engine.tracking.keys());
+    report.line("tracking_total_items", engine.tracking.items());
+    report.line("tracking_total_prefixes", engine.tracking.prefix_count());
+    report.zeros(&["unexpected_error_replies"]);
     report.line("total_error_replies", engine.stats.errors);
     report.zeros(&["dump_payload_sanitizations"]);
     let dropped = engine.stats.query_limit_disconnections;

@@ -38,6 +38,7 @@ pub mod settings_file;
 mod shared;
 mod slowlog;
 mod stats;
+mod tracking;
 mod value;
 
 pub use answer::Answer;

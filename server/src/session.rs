@@ -52,6 +52,10 @@ pub struct Session {
     pub waiting: Option<Waiting>,
     /// A pause holds its next request back.
     pub postponed: bool,
+    /// Does it track keys? How it does is noted beside the keys.
+    pub tracking: bool,
+    /// What CLIENT CACHING said of the next request.
+    pub caching: Option<bool>,
     /// Does it know what to do when it is sent elsewhere (CLIENT CAPA)?
     pub follows_redirects: bool,
     /// How many requests the transaction has that EXEC is running.
@@ -123,11 +127,6 @@ impl Session {
     /// Did it come by a Unix socket?
     pub fn is_local_socket(&self) -> bool {
         self.addr.ends_with(":0")
-    }
-
-    /// The client that gets its tracking messages, or -1.
-    pub fn redirection(&self) -> i64 {
-        -1
     }
 
     /// May a request of it wait for a key now?
@@ -317,6 +316,8 @@ fn new_session(
         no_touch: false,
         waiting: None,
         postponed: false,
+        tracking: false,
+        caching: None,
         follows_redirects: false,
         executing: None,
         outbox: Vec::new(),

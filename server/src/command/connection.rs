@@ -9,6 +9,7 @@ use crate::{
     info::REDIS_VERSION,
     reply::Protocol,
     session::{ClientId, ReplyMode, Session},
+    tracking::{Mode, overlap},
 };
 
 pub const COMMANDS: &[Command] = &[
@@ -39,6 +40,24 @@ pub const COMMANDS: &[Command] = &[
         summary: "Holds the commands about client connections.",
         complexity: "that of the subcommand",
         subcommands: &[
+            Command {
+                name: "client|caching",
+                arity: 3,
+                flags: Flags::of([
+                    Flags::NOSCRIPT,
+                    Flags::LOADING,
+                    Flags::STALE,
+                    Flags::ALLOW_BUSY,
+                ]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "6.0.0",
+                summary: "Says whether the keys of the next command are tracked, in opt-in or \
+                    opt-out mode.",
+                args: "mode<YES|NO>",
+                handler: client_caching,
+                ..Command::BASE
+            },
             Command {
                 name: "client|capa",
                 arity: -3,
@@ -290,6 +309,31 @@ pub const COMMANDS: &[Command] = &[
                 ..Command::BASE
             },
             Command {
+                name: "client|tracking",
+                arity: -3,
+                flags: Flags::of([Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "6.0.0",
+                summary: "Turns server-assisted caching on or off for the connection.",
+                complexity: "O(1), more with prefixes",
+                args: "status<ON|OFF> [REDIRECT@client-id:integer] [PREFIX@prefix:string.!.] \
+                    [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+                handler: client_tracking,
+                ..Command::BASE
+            },
+            Command {
+                name: "client|trackinginfo",
+                arity: 2,
+                flags: Flags::of([Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
+                categories: Categories::CONNECTION,
+                group: "connection",
+                since: "6.2.0",
+                summary: "Returns how the connection's tracking is set up.",
+                handler: client_trackinginfo,
+                ..Command::BASE
+            },
+            Command {
                 name: "client|unblock",
                 arity: -3,
                 flags: Flags::of([Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
@@ -451,6 +495,36 @@ fn same_secret(known: &[u8], guess: &[u8]) -> bool {
     known.len() == guess.len() && differing == 0
 }
 
+fn client_caching(call: &mut Call<'_>) -> Result<(), Stop> {
+    let mode = call.engine.tracking.mode(call.session.id);
+    let Some(mode) = mode.filter(|mode| mode.opt_in || mode.opt_out) else {
+        return Err(Error::text(
+            "ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+            OPTIN or OPTOUT mode enabled",
+        )
+        .into());
+    };
+    if is_word(call.arg(2), "YES") {
+        if !mode.opt_in {
+            let text =
+                "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.";
+            return Err(Error::text(text).into());
+        }
+        call.session.caching = Some(true);
+    } else if is_word(call.arg(2), "NO") {
+        if !mode.opt_out {
+            let text =
+                "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.";
+            return Err(Error::text(text).into());
+        }
+        call.session.caching = Some(false);
+    } else {
+        return Err(Error::SYNTAX.into());
+    }
+    call.reply.ok();
+    Ok(())
+}
+
 fn client_capa(call: &mut Call<'_>) -> Result<(), Stop> {
     if call.args[2..].iter().any(|word| is_word(word, "REDIRECT")) {
         call.session.follows_redirects = true;
@@ -469,7 +543,8 @@ fn client_getname(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn client_getredir(call: &mut Call<'_>) -> Result<(), Stop> {
-    call.reply.integer(call.session.redirection());
+    let number = client_list::redirection(call.session, call.engine);
+    call.reply.integer(number);
     Ok(())
 }
 
@@ -484,8 +559,7 @@ fn client_import_source(_call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn client_info(call: &mut Call<'_>) -> Result<(), Stop> {
     let mut line = Vec::new();
-    let now = call.engine.keys.now();
-    client_list::describe(&mut line, call.session, now, size_of_args(call));
+    client_list::describe(&mut line, call.session, call.engine, size_of_args(call));
     call.reply.verbatim(b"txt", &line);
     Ok(())
 }
@@ -499,7 +573,7 @@ fn client_kill(call: &mut Call<'_>) -> Result<(), Stop> {
         return kill_by_address(call);
     }
     let filter = Filter::parse(call.options(2), true, call.engine)?;
-    let me = !filter.skip_me && filter.accepts(call.session, call.engine.keys.now());
+    let me = !filter.skip_me && filter.accepts(call.session, call.engine);
     let killed = kill_others(call.engine, &filter) + i64::from(me);
     call.session.closing |= me;
     call.reply.integer(killed);
@@ -525,11 +599,10 @@ fn kill_by_address(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn kill_others(engine: &mut Engine, filter: &Filter) -> i64 {
-    let now = engine.keys.now();
     let chosen: Vec<ClientId> = engine
         .sessions
         .iter()
-        .filter(|session| filter.accepts(session, now))
+        .filter(|session| filter.accepts(session, engine))
         .map(|session| session.id)
         .collect();
     for &id in &chosen {
@@ -540,20 +613,19 @@ fn kill_others(engine: &mut Engine, filter: &Filter) -> i64 {
 
 fn client_list(call: &mut Call<'_>) -> Result<(), Stop> {
     let filter = Filter::parse(call.options(2), false, call.engine)?;
-    let now = call.engine.keys.now();
     let mut chosen: Vec<&Session> = call
         .engine
         .sessions
         .iter()
         .chain((!filter.skip_me).then_some(&*call.session))
-        .filter(|session| filter.accepts(session, now))
+        .filter(|session| filter.accepts(session, call.engine))
         .collect();
     chosen.sort_by_key(|session| session.id);
     let mut lines = Vec::new();
     for session in chosen {
         let mine = session.id == call.session.id;
         let argv = if mine { size_of_args(call) } else { 0 };
-        client_list::describe(&mut lines, session, now, argv);
+        client_list::describe(&mut lines, session, call.engine, argv);
     }
     call.reply.verbatim(b"txt", &lines);
     Ok(())
@@ -635,6 +707,145 @@ fn client_setinfo(call: &mut Call<'_>) -> Result<(), Stop> {
 fn client_setname(call: &mut Call<'_>) -> Result<(), Stop> {
     call.session.name = checked_name(call.arg(2))?;
     call.reply.ok();
+    Ok(())
+}
+
+fn client_tracking(call: &mut Call<'_>) -> Result<(), Stop> {
+    let (mode, mut prefixes) = parse_tracking(call)?;
+    if is_word(call.arg(2), "OFF") {
+        call.engine.tracking.stop(call.session.id);
+        call.session.tracking = false;
+        call.session.caching = None;
+    } else if is_word(call.arg(2), "ON") {
+        check_tracking(call, mode, &prefixes)?;
+        if mode.broadcast && prefixes.is_empty() {
+            prefixes.push(b"");
+        }
+        call.engine.tracking.start(call.session.id, mode, &prefixes);
+        call.session.tracking = true;
+    } else {
+        return Err(Error::SYNTAX.into());
+    }
+    call.engine.refresh_observed();
+    call.reply.ok();
+    Ok(())
+}
+
+fn parse_tracking<'a>(call: &Call<'a>) -> Result<(Mode, Vec<&'a [u8]>), Error> {
+    const MISSING: Error = Error::text("ERR The client ID you want redirect to does not exist");
+    const TWICE: Error = Error::text("ERR A client can only redirect to a single other client");
+    let (mut mode, mut prefixes) = (Mode::default(), Vec::new());
+    let mut options = call.options(3);
+    while let Some(word) = options.next() {
+        if is_word(word, "REDIRECT") && !options.is_empty() {
+            if mode.redirect.is_some() {
+                return Err(TWICE);
+            }
+            let number = u64::try_from(options.int()?).map_err(|_| MISSING)?;
+            call.engine.sessions.by_number(number).ok_or(MISSING)?;
+            mode.redirect = Some(number);
+        } else if is_word(word, "PREFIX") && !options.is_empty() {
+            prefixes.push(options.value()?);
+        } else {
+            match () {
+                () if is_word(word, "BCAST") => mode.broadcast = true,
+                () if is_word(word, "OPTIN") => mode.opt_in = true,
+                () if is_word(word, "OPTOUT") => mode.opt_out = true,
+                () if is_word(word, "NOLOOP") => mode.no_loop = true,
+                () => return Err(Error::SYNTAX),
+            }
+        }
+    }
+    Ok((mode, prefixes))
+}
+
+/// May the client track like this, given how it tracks already?
+fn check_tracking(call: &Call<'_>, mode: Mode, prefixes: &[&[u8]]) -> Result<(), Error> {
+    let present = call.engine.tracking.mode(call.session.id);
+    if !mode.broadcast && !prefixes.is_empty() {
+        let text = "ERR PREFIX option requires BCAST mode to be enabled";
+        return Err(Error::text(text));
+    }
+    if present.is_some_and(|present| present.broadcast != mode.broadcast) {
+        return Err(Error::text(
+            "ERR You can't switch BCAST mode on/off before disabling tracking for this client, \
+            and then re-enabling it with a different mode.",
+        ));
+    }
+    if mode.broadcast && (mode.opt_in || mode.opt_out) {
+        return Err(Error::text(
+            "ERR OPTIN and OPTOUT are not compatible with BCAST",
+        ));
+    }
+    if mode.opt_in && mode.opt_out {
+        let text = "ERR You can't specify both OPTIN mode and OPTOUT mode";
+        return Err(Error::text(text));
+    }
+    if present
+        .is_some_and(|present| mode.opt_in && present.opt_out || mode.opt_out && present.opt_in)
+    {
+        return Err(Error::text(
+            "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, \
+            and then re-enabling it with a different mode.",
+        ));
+    }
+    let known = call.engine.tracking.prefixes_of(call.session.id);
+    match overlap(prefixes, &known) {
+        Some((one, other, existing)) if mode.broadcast => {
+            let kind: &[u8] = if existing {
+                b"an existing"
+            } else {
+                b"another provided"
+            };
+            let text = [
+                b"ERR Prefix '",
+                one,
+                b"' overlaps with ",
+                kind,
+                b" prefix '",
+                other,
+                b"'. Prefixes for a single client must not overlap.",
+            ];
+            Err(Error::owned(text.concat()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn client_trackinginfo(call: &mut Call<'_>) -> Result<(), Stop> {
+    let found = call.engine.tracking.mode(call.session.id);
+    let mode = found.unwrap_or_default();
+    let caching = call.session.caching;
+    let flags = [
+        ("off", found.is_none()),
+        ("on", found.is_some()),
+        ("bcast", mode.broadcast),
+        ("optin", mode.opt_in),
+        ("caching-yes", caching == Some(true)),
+        ("optout", mode.opt_out),
+        ("caching-no", caching == Some(false)),
+        ("noloop", mode.no_loop),
+        ("broken_redirect", mode.broken),
+    ];
+    let flags: Vec<&str> = flags
+        .into_iter()
+        .filter_map(|(name, set)| set.then_some(name))
+        .collect();
+    call.reply.map(3);
+    call.reply.bulk(b"flags");
+    call.reply.set(flags.len());
+    for flag in flags {
+        call.reply.bulk(flag.as_bytes());
+    }
+    call.reply.bulk(b"redirect");
+    let number = client_list::redirection(call.session, call.engine);
+    call.reply.integer(number);
+    call.reply.bulk(b"prefixes");
+    let prefixes = call.engine.tracking.prefixes_of(call.session.id);
+    call.reply.array(prefixes.len());
+    for prefix in &prefixes {
+        call.reply.bulk(prefix);
+    }
     Ok(())
 }
 

@@ -577,6 +577,7 @@ fn flushall(call: &mut Call<'_>) -> Result<(), Stop> {
     for db in 0..call.engine.keys.databases() {
         call.engine.flush(call.session, db);
     }
+    call.engine.invalidate_all();
     call.reply.ok();
     Ok(())
 }
@@ -584,6 +585,7 @@ fn flushall(call: &mut Call<'_>) -> Result<(), Stop> {
 fn flushdb(call: &mut Call<'_>) -> Result<(), Stop> {
     check_flush(call)?;
     call.engine.flush(call.session, call.session.db);
+    call.engine.invalidate_all();
     call.reply.ok();
     Ok(())
 }
