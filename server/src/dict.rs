@@ -8,14 +8,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use hashbrown::HashTable;
-
 /// What a dictionary keeps: something that knows its own key.
 pub trait Keyed {
     fn key(&self) -> &[u8];
 
     /// The hash of the key, for entries that rather keep it than have it computed again when
-    /// the table grows.
+    /// they are removed or moved.
     fn stored_hash(&self) -> Option<u32> {
         None
     }
@@ -24,7 +22,7 @@ pub trait Keyed {
 /// A dictionary. Positions are indices that stay valid until the next removal.
 #[derive(Clone)]
 pub struct Dict<E> {
-    index: HashTable<u32>,
+    index: Index,
     entries: Vec<E>,
     hasher: RandomState,
 }
@@ -39,7 +37,7 @@ pub struct Removed<E> {
 impl<E: Keyed> Default for Dict<E> {
     fn default() -> Self {
         Dict {
-            index: HashTable::new(),
+            index: Index::default(),
             entries: Vec::new(),
             hasher: RandomState::new(),
         }
@@ -60,7 +58,6 @@ impl<E: Keyed> Dict<E> {
     }
 
     pub fn hash(&self, key: &[u8]) -> u32 {
-        // The upper half is as good as the lower, and hashbrown wants well spread top bits.
         self.hasher.hash_one(key) as u32
     }
 
@@ -69,9 +66,9 @@ impl<E: Keyed> Dict<E> {
     }
 
     pub fn find_hashed(&self, key: &[u8], hash: u32) -> Option<usize> {
-        self.index
-            .find(spread(hash), |&at| self.entries[at as usize].key() == key)
-            .map(|&at| at as usize)
+        let entries = &self.entries;
+        let slot = self.index.find(hash, |at| entries[at].key() == key)?;
+        Some(self.index.position(slot))
     }
 
     pub fn contains(&self, key: &[u8]) -> bool {
@@ -104,16 +101,7 @@ impl<E: Keyed> Dict<E> {
 
     pub fn insert_new_hashed(&mut self, entry: E, hash: u32) -> usize {
         let position = self.entries.len();
-        let (entries, hasher) = (&self.entries, &self.hasher);
-        self.index
-            .insert_unique(spread(hash), position as u32, |&at| {
-                let entry = &entries[at as usize];
-                spread(
-                    entry
-                        .stored_hash()
-                        .unwrap_or_else(|| hasher.hash_one(entry.key()) as u32),
-                )
-            });
+        self.index.insert(hash, position);
         self.entries.push(entry);
         position
     }
@@ -125,19 +113,14 @@ impl<E: Keyed> Dict<E> {
 
     /// Takes the entry at a position below `len()` out; the last entry moves into its place.
     pub fn remove_at(&mut self, position: usize) -> Removed<E> {
-        let hash = self.hash_at(position);
-        if let Ok(slot) = self
-            .index
-            .find_entry(spread(hash), |&at| at as usize == position)
-        {
-            slot.remove();
+        if let Some(slot) = self.index.find(self.hash_at(position), |at| at == position) {
+            self.index.remove(slot);
         }
         let last = self.entries.len() - 1;
-        if position != last {
-            let hash = self.hash_at(last);
-            if let Some(at) = self.index.find_mut(spread(hash), |&at| at as usize == last) {
-                *at = position as u32;
-            }
+        if position != last
+            && let Some(slot) = self.index.find(self.hash_at(last), |at| at == last)
+        {
+            self.index.move_to(slot, position);
         }
         let entry = self.entries.swap_remove(position);
         self.shrink_if_sparse();
@@ -157,7 +140,7 @@ impl<E: Keyed> Dict<E> {
     }
 
     pub fn clear(&mut self) {
-        self.index = HashTable::new();
+        self.index = Index::default();
         self.entries = Vec::new();
     }
 
@@ -175,7 +158,7 @@ impl<E: Keyed> Dict<E> {
 
     /// What the table itself occupies, in bytes, without what the entries hold on the heap.
     pub fn table_size(&self) -> usize {
-        self.index.capacity() * 8 / 7 * 5 + self.entries.capacity() * size_of::<E>()
+        self.index.size() + self.entries.capacity() * size_of::<E>()
     }
 
     fn hash_at(&self, position: usize) -> u32 {
@@ -190,23 +173,121 @@ impl<E: Keyed> Dict<E> {
         let len = self.entries.len();
         if self.entries.capacity() > 64 && len < self.entries.capacity() / 8 {
             self.entries.shrink_to(len * 2);
-            let (entries, hasher) = (&self.entries, &self.hasher);
-            self.index.shrink_to(len * 2, |&at| {
-                let entry = &entries[at as usize];
-                spread(
-                    entry
-                        .stored_hash()
-                        .unwrap_or_else(|| hasher.hash_one(entry.key()) as u32),
-                )
-            });
+            self.index.shrink(len);
         }
     }
 }
 
-/// Fills 64 bits from 32: hashbrown takes its control byte from the top and its slot from the
-/// bottom.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+/// Where the entry of a hash lies: open addressing in one vector.
+///
+/// A slot holds the hash beside the position, eight bytes together. So a look-up touches one
+/// place here and the entry itself, and growing moves slots without looking at any entry. A
+/// removal closes the gap behind it, so there are no tombstones and runs stay short.
+#[derive(Clone, Default)]
+struct Index {
+    /// The hash above, the position plus one below; 0 is free.
+    slots: Box<[u64]>,
+    used: usize,
+}
+
+/// The fewest slots of an index that is not empty.
+const SLOTS_MIN: usize = 8;
+
+impl Index {
+    /// The slot whose hash is this one and whose position fits.
+    fn find(&self, hash: u32, mut fits: impl FnMut(usize) -> bool) -> Option<usize> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let mut at = self.home(hash);
+        loop {
+            let slot = self.slots[at];
+            if slot == 0 {
+                return None;
+            }
+            if (slot >> 32) as u32 == hash && fits((slot as u32 - 1) as usize) {
+                return Some(at);
+            }
+            at = self.after(at);
+        }
+    }
+
+    fn position(&self, at: usize) -> usize {
+        (self.slots[at] as u32 - 1) as usize
+    }
+
+    fn move_to(&mut self, at: usize, position: usize) {
+        self.slots[at] = pack((self.slots[at] >> 32) as u32, position);
+    }
+
+    fn insert(&mut self, hash: u32, position: usize) {
+        // Up to seven eighths are used; beyond that, runs grow long.
+        if (self.used + 1) * 8 > self.slots.len() * 7 {
+            self.resize((self.slots.len() * 3 / 2).max(SLOTS_MIN));
+        }
+        self.used += 1;
+        self.place(pack(hash, position));
+    }
+
+    fn place(&mut self, slot: u64) {
+        let mut at = self.home((slot >> 32) as u32);
+        while self.slots[at] != 0 {
+            at = self.after(at);
+        }
+        self.slots[at] = slot;
+    }
+
+    /// Frees a slot and moves those behind it up that its use had pushed back.
+    fn remove(&mut self, mut gap: usize) {
+        self.used -= 1;
+        let mut at = gap;
+        loop {
+            at = self.after(at);
+            let slot = self.slots[at];
+            if slot == 0 {
+                break;
+            }
+            let home = self.home((slot >> 32) as u32);
+            // It may move unless its home lies behind the gap, on the way round to it.
+            let stays = if gap <= at { gap < home && home <= at } else { gap < home || home <= at };
+            if !stays {
+                self.slots[gap] = slot;
+                gap = at;
+            }
+        }
+        self.slots[gap] = 0;
+    }
+
+    fn shrink(&mut self, len: usize) {
+        self.resize((len * 2).max(SLOTS_MIN));
+    }
+
+    fn resize(&mut self, slots: usize) {
+        let old = std::mem::replace(&mut self.slots, vec![0; slots].into_boxed_slice());
+        for slot in old {
+            if slot != 0 {
+                self.place(slot);
+            }
+        }
+    }
+
+    /// What it occupies, in bytes.
+    fn size(&self) -> usize {
+        self.slots.len() * size_of::<u64>()
+    }
+
+    /// Spreads hashes over any number of slots, not only a power of two.
+    fn home(&self, hash: u32) -> usize {
+        ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
+    }
+
+    fn after(&self, at: usize) -> usize {
+        if at + 1 == self.slots.len() { 0 } else { at + 1 }
+    }
+}
+
+fn pack(hash: u32, position: usize) -> u64 {
+    u64::from(hash) << 32 | (position as u64 + 1)
 }
 
 impl Keyed for crate::bytestr::ByteStr {

@@ -482,6 +482,26 @@ impl Keyspace {
         self.changed(key, event);
     }
 
+    /// As [`Keyspace::put`], if the key is there or if it is missing, as asked. Tells whether it
+    /// was stored.
+    pub fn put_if(
+        &mut self,
+        present: bool,
+        key: &[u8],
+        value: impl FnOnce() -> Value,
+        ttl: Ttl,
+        event: Event,
+    ) -> bool {
+        let hash = self.dbs[self.selected].dict.hash(key);
+        match self.find_hashed(key, hash) {
+            Some(at) if present => self.replace(at, value(), ttl),
+            None if !present => self.insert(key, hash, value(), ttl),
+            _ => return false,
+        }
+        self.changed(key, event);
+        true
+    }
+
     /// Changes the value of an existing key of the type asked for. The closure says what it did;
     /// a value that it left empty is removed.
     pub fn update<T: Kind, R>(

@@ -755,12 +755,33 @@ fn store_anyway(keys: &mut Keyspace, key: &[u8], value: &[u8], ttl: Ttl) {
 
 /// Stores a string; a deadline that has passed already deletes the key instead.
 fn store(keys: &mut Keyspace, key: &[u8], value: &[u8], ttl: Ttl) {
-    match ttl {
-        Ttl::At(at) if at <= keys.now().millis() => {
+    store_if(keys, None, key, value, ttl);
+}
+
+/// As `store`, only if the key is there or is missing, as asked. Tells whether it did.
+fn store_if(
+    keys: &mut Keyspace,
+    present: Option<bool>,
+    key: &[u8],
+    value: &[u8],
+    ttl: Ttl,
+) -> bool {
+    if matches!(ttl, Ttl::At(at) if at <= keys.now().millis()) {
+        let wanted = present.is_none_or(|present| keys.exists(key) == present);
+        if wanted {
             keys.expire_at_once(key);
         }
-        _ => store_anyway(keys, key, value, ttl),
+        return wanted;
     }
+    let Some(present) = present else {
+        store_anyway(keys, key, value, ttl);
+        return true;
+    };
+    let stored = keys.put_if(present, key, || Value::string(value), ttl, SET);
+    if stored && matches!(ttl, Ttl::At(_)) {
+        keys.announce(key, EXPIRE);
+    }
+    stored
 }
 
 // ---- SET and its kin ----
@@ -773,19 +794,17 @@ fn set(call: &mut Call<'_>) -> Result<(), Stop> {
     let write = Write::parse(call.options(3), Allowed::SET)?;
     let ttl = write.ttl(call)?;
     let (key, value) = (call.arg(1), call.arg(2));
-    let old_matters = write.get || write.condition.compares();
-    if !old_matters {
-        let holds = match write.condition {
-            Condition::Missing => !call.engine.keys.exists(key),
-            Condition::Exists => call.engine.keys.exists(key),
-            _ => true,
+    if !write.get && !write.condition.compares() {
+        let present = match write.condition {
+            Condition::Missing => Some(false),
+            Condition::Exists => Some(true),
+            _ => None,
         };
-        if !holds {
+        if store_if(&mut call.engine.keys, present, key, value, ttl) {
+            call.reply.ok();
+        } else {
             call.reply.null();
-            return Ok(());
         }
-        store(&mut call.engine.keys, key, value, ttl);
-        call.reply.ok();
         return Ok(());
     }
     let old = call.engine.keys.read_as::<StringValue>(key)?;
@@ -820,11 +839,8 @@ fn set_with_ttl(call: &mut Call<'_>, unit: Unit) -> Result<(), Stop> {
 
 fn setnx(call: &mut Call<'_>) -> Result<(), Stop> {
     let (key, value) = (call.arg(1), call.arg(2));
-    let free = !call.engine.keys.exists(key);
-    if free {
-        store(&mut call.engine.keys, key, value, Ttl::Clear);
-    }
-    call.reply.integer(i64::from(free));
+    let stored = store_if(&mut call.engine.keys, Some(false), key, value, Ttl::Clear);
+    call.reply.integer(i64::from(stored));
     Ok(())
 }
 
