@@ -2,3 +2,8 @@
 
 pub mod commands;
 pub mod transcript;
+
+/// The README's examples, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
