@@ -55,10 +55,10 @@ impl Value {
         }
     }
 
-    /// The name that OBJECT ENCODING gives.
-    pub fn encoding(&self) -> &'static str {
+    /// The name that OBJECT ENCODING gives for it under a key.
+    pub fn encoding(&self, key: &[u8]) -> &'static str {
         match self {
-            Value::String(string) => string.encoding(),
+            Value::String(string) => string.encoding(key),
             Value::List(list) => list.encoding(),
             Value::Set(set) => set.encoding(),
             Value::SortedSet(set) => set.encoding(),

@@ -508,7 +508,10 @@ fn unlink(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn object_encoding(call: &mut Call<'_>) -> Result<(), Stop> {
     match call.engine.keys.peek(call.arg(2)) {
-        Some(entry) => call.reply.bulk(entry.value.encoding().as_bytes()),
+        Some(entry) => {
+            let encoding = entry.value.encoding(entry.key());
+            call.reply.bulk(encoding.as_bytes());
+        }
         None => call.reply.null(),
     }
     Ok(())

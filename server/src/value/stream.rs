@@ -14,7 +14,7 @@ use std::{
 };
 
 pub use group::{Consumer, Group, Pending};
-pub use node::{Entry, Pairs};
+pub use node::Entry;
 
 use self::node::{Cursor, Node};
 use crate::{bytestr::ByteStr, value::packed::Packed};
@@ -388,11 +388,6 @@ impl Stream {
     /// A group by its name, for changes.
     pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
         self.groups.get_mut(name)
-    }
-
-    /// The groups, for changes.
-    pub fn groups_mut(&mut self) -> impl Iterator<Item = &mut Group> {
-        self.groups.values_mut()
     }
 
     /// Adds a group; false when there is one of that name.

@@ -4,8 +4,11 @@ use std::borrow::Cow;
 
 use crate::{bytestr::ByteStr, number};
 
-/// The longest string whose encoding the references call `embstr`, in bytes.
-const EMBSTR_MAX: usize = 44;
+/// What a key and its string may come to, in bytes, for the references to keep both in one
+/// allocation, which they call `embstr`.
+const EMBEDDED_MAX: usize = 113;
+/// Beyond this length, in bytes, a key costs them two more.
+const SHORT_KEY_MAX: usize = 31;
 
 /// A string value.
 #[derive(Clone, Debug)]
@@ -73,11 +76,12 @@ impl StringValue {
         }
     }
 
-    /// The name that OBJECT ENCODING gives.
-    pub fn encoding(&self) -> &'static str {
+    /// The name that OBJECT ENCODING gives for it under a key.
+    pub fn encoding(&self, key: &[u8]) -> &'static str {
+        let key_len = if key.len() > SHORT_KEY_MAX { key.len() + 2 } else { key.len() };
         match self {
             StringValue::Int(_) => "int",
-            StringValue::Fixed(bytes) if bytes.len() <= EMBSTR_MAX => "embstr",
+            StringValue::Fixed(bytes) if key_len + bytes.len() <= EMBEDDED_MAX => "embstr",
             _ => "raw",
         }
     }
