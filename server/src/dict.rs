@@ -249,7 +249,11 @@ impl Index {
             }
             let home = self.home((slot >> 32) as u32);
             // It may move unless its home lies behind the gap, on the way round to it.
-            let stays = if gap <= at { gap < home && home <= at } else { gap < home || home <= at };
+            let stays = if gap <= at {
+                gap < home && home <= at
+            } else {
+                gap < home || home <= at
+            };
             if !stays {
                 self.slots[gap] = slot;
                 gap = at;
@@ -282,7 +286,11 @@ impl Index {
     }
 
     fn after(&self, at: usize) -> usize {
-        if at + 1 == self.slots.len() { 0 } else { at + 1 }
+        if at + 1 == self.slots.len() {
+            0
+        } else {
+            at + 1
+        }
     }
 }
 

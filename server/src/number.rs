@@ -61,9 +61,17 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     (!value.is_nan() && (value.is_finite() || infinite_by_name)).then_some(value)
 }
 
-/// Reads a double as [`parse_f64`] does, but not a hexadecimal one.
+/// Reads a double as scores and places are given: decimal, and neither too large nor too small.
 pub fn parse_decimal(text: &[u8]) -> Option<f64> {
-    parse_f64(text).filter(|_| !text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x')))
+    if text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x')) {
+        return None;
+    }
+    let number = parse_f64(text)?;
+    let mut mantissa = text
+        .iter()
+        .take_while(|byte| !byte.eq_ignore_ascii_case(&b'e'));
+    let vanished = number == 0.0 && mantissa.any(|byte| (b'1'..=b'9').contains(byte));
+    (!vanished).then_some(number)
 }
 
 fn parse_hex_float(text: &str) -> Option<f64> {

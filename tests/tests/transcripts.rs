@@ -31,6 +31,7 @@ const LATER: &[&str] = &[
     "server/memory.txt",
     "server/module.txt",
     "server/monitor.txt",
+    "server/oom.txt",
     "server/replconf.txt",
     "server/replicaof.txt",
     "server/slaveof.txt",

@@ -206,7 +206,7 @@ fn order(keys: &mut Keyspace, plan: &Plan<'_>, elements: &mut Vec<ByteStr>) -> R
     let mut weighed = Vec::with_capacity(elements.len());
     for element in elements.drain(..) {
         let number = match weight(keys, &element) {
-            Some(text) => number::parse_f64(&text).ok_or(NOT_A_NUMBER)?,
+            Some(text) => number::parse_decimal(&text).ok_or(NOT_A_NUMBER)?,
             None => 0.0,
         };
         weighed.push((number, element));

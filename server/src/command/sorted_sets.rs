@@ -575,21 +575,8 @@ fn prepare(set: &mut SortedSet, scored: &[(f64, &[u8])], limits: Limits) {
 
 fn scored_members<'a>(pairs: &'a [&'a [u8]]) -> Result<Vec<(f64, &'a [u8])>, Error> {
     let pairs = pairs.chunks_exact(2);
-    let score = |text| parse_score(text).ok_or(Error::NOT_A_FLOAT);
+    let score = |text| number::parse_decimal(text).ok_or(Error::NOT_A_FLOAT);
     pairs.map(|pair| Ok((score(pair[0])?, pair[1]))).collect()
-}
-
-/// Reads a score: decimal, and neither too large nor too small for a double.
-fn parse_score(text: &[u8]) -> Option<f64> {
-    if text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'x')) {
-        return None;
-    }
-    let score = number::parse_f64(text)?;
-    let mut mantissa = text
-        .iter()
-        .take_while(|byte| !byte.eq_ignore_ascii_case(&b'e'));
-    let vanished = score == 0.0 && mantissa.any(|byte| (b'1'..=b'9').contains(byte));
-    (!vanished).then_some(score)
 }
 
 /// What a score is given for, and what ZADD answers with.
@@ -730,7 +717,7 @@ fn zcard(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn zincrby(call: &mut Call<'_>) -> Result<(), Stop> {
-    let by = parse_score(call.arg(2)).ok_or(Error::NOT_A_FLOAT)?;
+    let by = number::parse_decimal(call.arg(2)).ok_or(Error::NOT_A_FLOAT)?;
     let (member, limits) = (call.arg(3), call.engine.config.hot.limits);
     let rules = Rules {
         increment: true,

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::{super::*, answer_members, parse_score, ranges::store};
+use super::{super::*, answer_members, ranges::store};
 use crate::{
     bytestr::ByteStr,
     keyspace::Keyspace,
@@ -109,7 +109,7 @@ impl<'a> Plan<'a> {
         while !options.is_empty() {
             if allowed.weights && options.len() > keys.len() && options.take("WEIGHTS") {
                 for weight in &mut plan.weights {
-                    *weight = parse_score(options.value()?).ok_or(NOT_A_WEIGHT)?;
+                    *weight = number::parse_decimal(options.value()?).ok_or(NOT_A_WEIGHT)?;
                 }
             } else if allowed.weights && options.len() > 1 && options.take("AGGREGATE") {
                 plan.aggregate = aggregate(&mut options)?;
