@@ -18,14 +18,15 @@ pub use string::StringValue;
 
 use self::{hash::Hash, list::List, set::Set, sorted_set::SortedSet, stream::Stream};
 
-/// A value of any type, 24 bytes in size; what is larger lies behind a box.
+/// A value of any type, 24 bytes in size: collections take two words, and what is larger lies
+/// behind a box.
 #[derive(Clone)]
 pub enum Value {
     String(StringValue),
-    List(Box<List>),
-    Set(Box<Set>),
-    SortedSet(Box<SortedSet>),
-    Hash(Box<Hash>),
+    List(List),
+    Set(Set),
+    SortedSet(SortedSet),
+    Hash(Hash),
     Stream(Box<Stream>),
 }
 
@@ -142,7 +143,7 @@ impl Kind for Stream {
     }
 }
 
-/// A collection: boxed within [`Value`], and gone once it is empty.
+/// A collection: two words within [`Value`], and gone once it is empty.
 macro_rules! collection {
     ($($type:ident),*) => {$(
         impl Kind for $type {
@@ -161,7 +162,7 @@ macro_rules! collection {
             }
 
             fn into_value(self) -> Value {
-                Value::$type(Box::new(self))
+                Value::$type(self)
             }
 
             fn is_empty(&self) -> bool {

@@ -24,7 +24,8 @@ pub fn encode_sorted_set<T: AsRef<[u8]>>(
         let (mut packed, mut digits) = (Packed::new(), DoubleBuffer::new());
         for (member, score) in pairs {
             packed.push_back(member.as_ref());
-            packed.push_back(digits.format(score).as_bytes());
+            // Packed whole numbers are integers, which have no negative zero.
+            packed.push_back(digits.format(score + 0.0).as_bytes());
         }
         let mut writer = Writer::new(kind::SORTED_SET_LISTPACK);
         writer.string(&packed.to_listpack());

@@ -15,13 +15,16 @@ const END_MARK: u8 = 0xFF;
 /// The longest decimal form of an `i64`, in bytes.
 const MAX_DIGITS: usize = 20;
 
-/// A run of elements. Positions are byte offsets and are valid until the next change.
+/// What stands before the elements in memory: spare bytes at the end and in front, two bytes
+/// each, and the number of elements.
+const HEADER: usize = 8;
+/// More spare bytes than this do not stay at either end.
+const SPARE_MAX: usize = u16::MAX as usize;
+
+/// A run of elements, 16 bytes in size; an empty one holds no memory. Positions are byte offsets
+/// and are valid until the next change.
 #[derive(Clone, Default)]
-pub struct Packed {
-    bytes: Vec<u8>,
-    start: u32,
-    count: u32,
-}
+pub struct Packed(Box<[u8]>);
 
 /// An element read out of a collection: borrowed, or digits where it is kept as a number.
 #[derive(Clone, Copy)]
@@ -51,8 +54,8 @@ impl Item<'_> {
     }
 
     /// A copy that stands alone.
-    pub fn to_byte_str(&self) -> ByteStr {
-        ByteStr::new(self)
+    pub fn to_byte_str(self) -> ByteStr {
+        ByteStr::new(&self)
     }
 }
 
@@ -89,80 +92,82 @@ impl Packed {
 
     /// How many elements it holds.
     pub fn len(&self) -> usize {
-        self.count as usize
+        match self.0.get(4..HEADER) {
+            Some(&[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]) as usize,
+            _ => 0,
+        }
     }
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.0.is_empty()
     }
 
     /// The size of this run as a complete listpack, in bytes. Thresholds are about this one.
     pub fn listpack_size(&self) -> usize {
-        FRAME + self.bytes.len() - self.start as usize
+        FRAME + self.end() - self.start()
     }
 
     /// What it holds outside of itself, in bytes.
     pub fn heap_size(&self) -> usize {
-        self.bytes.capacity()
+        self.0.len()
     }
 
     /// Adds an element after the others.
     pub fn push_back(&mut self, element: &[u8]) {
-        let at = self.bytes.len();
-        self.insert(at, element);
+        self.insert(self.end(), element);
     }
 
     /// Adds an element before the others.
     pub fn push_front(&mut self, element: &[u8]) {
         let encoded = Encoded::new(element);
-        self.ensure_gap(encoded.len());
-        self.start -= encoded.len() as u32;
-        let at = self.start as usize;
-        encoded.write(&mut self.bytes[at..]);
-        self.count += 1;
+        let gap = self.widen_gap(encoded.len()) - encoded.len();
+        self.set_spare(1, gap);
+        let at = self.start();
+        encoded.write(&mut self.0[at..]);
+        self.set_len(self.len() + 1);
     }
 
     /// Puts an element before the one at `at`, or last when `at` is the end.
     pub fn insert(&mut self, at: usize, element: &[u8]) {
         let encoded = Encoded::new(element);
-        let room = encoded.len();
-        self.reserve(room);
-        let old_end = self.bytes.len();
-        self.bytes.resize(old_end + room, 0);
-        self.bytes.copy_within(at..old_end, at + room);
-        encoded.write(&mut self.bytes[at..]);
-        self.count += 1;
+        self.open(at, encoded.len());
+        encoded.write(&mut self.0[at..]);
+        self.set_len(self.len() + 1);
     }
 
     /// Puts an element in the place of the one at `at`.
     pub fn replace(&mut self, at: usize, element: &[u8]) {
         let encoded = Encoded::new(element);
         let (old, new) = (self.entry_len(at), encoded.len());
-        let end = self.bytes.len();
         if new > old {
-            self.reserve(new - old);
-            self.bytes.resize(end + new - old, 0);
+            self.open(at + old, new - old);
+        } else {
+            self.shut(at + new, old - new);
         }
-        self.bytes.copy_within(at + old..end, at + new);
-        self.bytes.truncate(end + new - old);
-        encoded.write(&mut self.bytes[at..]);
+        encoded.write(&mut self.0[at..]);
     }
 
     /// Takes up to `count` elements out, from the one at `at` on.
     pub fn remove(&mut self, at: usize, count: usize) {
         let (mut end, mut removed) = (at, 0);
-        while removed < count && end < self.bytes.len() {
+        while removed < count && end < self.end() {
             end += self.entry_len(end);
             removed += 1;
         }
-        self.count -= removed as u32;
-        if at == self.start as usize {
-            self.start = end as u32;
-        } else {
-            self.bytes.drain(at..end);
+        let left = self.len() - removed;
+        if left == 0 {
+            *self = Packed::new();
+            return;
         }
-        self.tidy();
+        self.set_len(left);
+        // In front the bytes become a gap, unless that would outgrow what is left.
+        let gap = end - HEADER;
+        if at == self.start() && gap <= SPARE_MAX.min(self.end() - end) {
+            self.set_spare(1, gap);
+        } else {
+            self.shut(at, end - at);
+        }
     }
 
     /// Takes out up to `limit` elements equal to `element`, from the front on or from the back
@@ -172,7 +177,7 @@ impl Packed {
         let mut matches: Vec<usize> = Vec::new();
         let mut at = if from_back { self.last() } else { self.first() };
         while let Some(position) = at.filter(|_| matches.len() < limit) {
-            if encoded.equals(&self.bytes[position..]) {
+            if encoded.equals(&self.0[position..]) {
                 matches.push(position);
             }
             at = if from_back {
@@ -190,23 +195,23 @@ impl Packed {
 
     /// The position of the first element.
     pub fn first(&self) -> Option<usize> {
-        (self.count > 0).then_some(self.start as usize)
+        (!self.is_empty()).then(|| self.start())
     }
 
     /// The position of the last element.
     pub fn last(&self) -> Option<usize> {
-        (self.count > 0).then(|| self.before(self.bytes.len()))
+        (!self.is_empty()).then(|| self.before(self.end()))
     }
 
     /// The position after another.
     pub fn next(&self, at: usize) -> Option<usize> {
         let next = at + self.entry_len(at);
-        (next < self.bytes.len()).then_some(next)
+        (next < self.end()).then_some(next)
     }
 
     /// The position before another.
     pub fn prev(&self, at: usize) -> Option<usize> {
-        (at > self.start as usize).then(|| self.before(at))
+        (at > self.start()).then(|| self.before(at))
     }
 
     /// The position of the element at an index, walking from the nearer end.
@@ -222,12 +227,12 @@ impl Packed {
 
     /// The element at a position that one of the walking functions returned.
     pub fn item(&self, at: usize) -> Item<'_> {
-        decode(&self.bytes[at..])
+        decode(&self.0[at..])
     }
 
     /// The number at a position, if it is kept as one.
     pub fn number(&self, at: usize) -> Option<i64> {
-        decode_number(&self.bytes[at..])
+        decode_number(&self.0[at..])
     }
 
     /// The first element equal to `element`, looking at `from` and every `stride`th after it.
@@ -235,7 +240,7 @@ impl Packed {
         let encoded = Encoded::new(element);
         let mut at = from?;
         loop {
-            if encoded.equals(&self.bytes[at..]) {
+            if encoded.equals(&self.0[at..]) {
                 return Some(at);
             }
             for _ in 0..stride {
@@ -248,8 +253,8 @@ impl Packed {
     pub fn iter(&self) -> Iter<'_> {
         Iter {
             packed: self,
-            front: self.start as usize,
-            back: self.bytes.len(),
+            front: self.start(),
+            back: self.end(),
             left: self.len(),
         }
     }
@@ -266,7 +271,7 @@ impl Packed {
             Some(front) => Iter {
                 packed: self,
                 front,
-                back: self.bytes.len(),
+                back: self.end(),
                 left: self.len() - index,
             },
         }
@@ -274,10 +279,10 @@ impl Packed {
 
     /// The first `len` elements, either way.
     pub fn iter_to(&self, len: usize) -> Iter<'_> {
-        let back = self.seek(len).unwrap_or(self.bytes.len());
+        let back = self.seek(len).unwrap_or(self.end());
         Iter {
             packed: self,
-            front: self.start as usize,
+            front: self.start(),
             back,
             left: len.min(self.len()),
         }
@@ -289,38 +294,31 @@ impl Packed {
         let Some(at) = self.seek(index) else {
             return Packed::new();
         };
-        let tail = Packed {
-            bytes: self.bytes[at..].to_vec(),
-            start: 0,
-            count: self.count - index as u32,
-        };
-        self.bytes.truncate(at);
-        self.count = index as u32;
-        self.close();
+        let tail = Packed::from_entries(&self.0[at..self.end()], self.len() - index);
+        *self = Packed::from_entries(&self.0[self.start()..at], index);
         tail
     }
 
     /// Puts the elements of another run after its own.
     pub fn append(&mut self, other: &Packed) {
-        let elements = &other.bytes[other.start as usize..];
-        self.reserve(elements.len());
-        self.bytes.extend_from_slice(elements);
-        self.count += other.count;
+        let (at, elements) = (self.end(), other.entries());
+        self.open(at, elements.len());
+        self.0[at..at + elements.len()].copy_from_slice(elements);
+        self.set_len(self.len() + other.len());
     }
 
     /// Gives all spare room back, for a run that will hardly change.
     pub fn close(&mut self) {
-        self.drop_gap();
-        self.bytes.shrink_to_fit();
+        *self = Packed::from_entries(self.entries(), self.len());
     }
 
     /// The run as a complete listpack, as DUMP wants it.
     pub fn to_listpack(&self) -> Vec<u8> {
         let mut listpack = Vec::with_capacity(self.listpack_size());
         listpack.extend_from_slice(&(self.listpack_size() as u32).to_le_bytes());
-        let count = u16::try_from(self.count).unwrap_or(u16::MAX);
+        let count = u16::try_from(self.len()).unwrap_or(u16::MAX);
         listpack.extend_from_slice(&count.to_le_bytes());
-        listpack.extend_from_slice(&self.bytes[self.start as usize..]);
+        listpack.extend_from_slice(self.entries());
         listpack.push(END_MARK);
         listpack
     }
@@ -343,8 +341,23 @@ impl Packed {
         (count == u16::MAX || usize::from(count) == packed.len()).then_some(packed)
     }
 
+    fn from_entries(entries: &[u8], count: usize) -> Packed {
+        let mut packed = Packed::new();
+        if count > 0 {
+            packed.resize(rounded(HEADER + entries.len()));
+            packed.set_spare(0, packed.0.len() - HEADER - entries.len());
+            packed.0[HEADER..HEADER + entries.len()].copy_from_slice(entries);
+            packed.set_len(count);
+        }
+        packed
+    }
+
+    fn entries(&self) -> &[u8] {
+        self.0.get(self.start()..self.end()).unwrap_or_default()
+    }
+
     fn entry_len(&self, at: usize) -> usize {
-        let body = body_len(&self.bytes[at..]);
+        let body = body_len(&self.0[at..]);
         body + back_len_size(body)
     }
 
@@ -352,7 +365,7 @@ impl Packed {
     fn before(&self, end: usize) -> usize {
         let (mut body, mut shift, mut at) = (0, 0, end - 1);
         loop {
-            let byte = self.bytes[at];
+            let byte = self.0[at];
             body |= usize::from(byte & 0x7F) << shift;
             if byte & 0x80 == 0 {
                 return at - body;
@@ -362,59 +375,107 @@ impl Packed {
         }
     }
 
-    /// Closes the holes that elements of one length leave at ascending positions.
-    fn cut(&mut self, positions: &[usize], len: usize) {
-        for (nth, &at) in positions.iter().enumerate() {
-            let next = positions.get(nth + 1).copied().unwrap_or(self.bytes.len());
-            self.bytes.copy_within(at + len..next, at - nth * len);
-        }
-        self.bytes
-            .truncate(self.bytes.len() - positions.len() * len);
-        self.count -= positions.len() as u32;
-        self.tidy();
+    /// Where the first element starts.
+    fn start(&self) -> usize {
+        HEADER + self.spare(1)
     }
 
-    /// Grows to what allocators hand out anyway, and by an eighth where moving would cost more
-    /// than the spare room: doubling would waste half.
-    fn reserve(&mut self, room: usize) {
-        let needed = self.bytes.len() + room;
-        if needed > self.bytes.capacity() {
-            let spare = if needed > 512 { needed / 8 } else { 0 };
-            let wanted = (needed + spare + 7) / 16 * 16 + 8;
-            self.bytes.reserve_exact(wanted - self.bytes.len());
+    /// Where the last element ends.
+    fn end(&self) -> usize {
+        self.0.len().max(HEADER) - self.spare(0)
+    }
+
+    /// The spare bytes at the end (0) or in front (1).
+    fn spare(&self, side: usize) -> usize {
+        match self.0.get(2 * side..2 * side + 2) {
+            Some(&[low, high]) => usize::from(u16::from_le_bytes([low, high])),
+            _ => 0,
         }
+    }
+
+    fn set_spare(&mut self, side: usize, bytes: usize) {
+        debug_assert!(bytes <= SPARE_MAX);
+        self.0[2 * side..2 * side + 2].copy_from_slice(&(bytes as u16).to_le_bytes());
+    }
+
+    fn set_len(&mut self, count: usize) {
+        self.0[4..HEADER].copy_from_slice(&(count as u32).to_le_bytes());
+    }
+
+    /// Closes the holes that elements of one length leave at ascending positions.
+    fn cut(&mut self, positions: &[usize], len: usize) {
+        let (end, count) = (self.end(), self.len() - positions.len());
+        for (nth, &at) in positions.iter().enumerate() {
+            let next = positions.get(nth + 1).copied().unwrap_or(end);
+            self.0.copy_within(at + len..next, at - nth * len);
+        }
+        if count == 0 {
+            *self = Packed::new();
+        } else {
+            self.set_len(count);
+            self.end_at(end - positions.len() * len);
+        }
+    }
+
+    /// Makes room for `room` more bytes at `at`.
+    fn open(&mut self, at: usize, room: usize) {
+        let (end, spare) = (self.end(), self.spare(0));
+        if room > spare {
+            self.resize(allocation(end + room));
+        }
+        self.0.copy_within(at..end, at + room);
+        self.set_spare(0, self.0.len() - end - room);
+    }
+
+    /// Takes `len` bytes out at `at`.
+    fn shut(&mut self, at: usize, len: usize) {
+        let end = self.end();
+        self.0.copy_within(at + len..end, at);
+        self.end_at(end - len);
+    }
+
+    /// Lets the elements end here, and gives memory back that lies mostly idle.
+    fn end_at(&mut self, end: usize) {
+        let spare = self.0.len() - end;
+        if spare > SPARE_MAX || (spare > 64 && end < self.0.len() / 2) {
+            self.resize(allocation(end));
+        }
+        self.set_spare(0, self.0.len() - end);
     }
 
     /// Makes the gap in front at least `room` bytes, and by some more so that the moves add up
-    /// to a constant per byte.
-    fn ensure_gap(&mut self, room: usize) {
-        let gap = self.start as usize;
+    /// to a constant per byte. Returns how large it is; it is to be filled at once.
+    fn widen_gap(&mut self, room: usize) -> usize {
+        let gap = self.spare(1);
         if gap >= room {
-            return;
+            return gap;
         }
-        let elements = self.bytes.len() - gap;
-        let widen = room - gap + elements / 8;
-        self.reserve(widen);
-        let old_end = self.bytes.len();
-        self.bytes.resize(old_end + widen, 0);
-        self.bytes.copy_within(gap..old_end, gap + widen);
-        self.start += widen as u32;
+        let more = room - gap + (self.entries().len() / 8).min(SPARE_MAX);
+        self.open(self.start(), more);
+        gap + more
     }
 
-    fn drop_gap(&mut self) {
-        self.bytes.drain(..self.start as usize);
-        self.start = 0;
+    fn resize(&mut self, len: usize) {
+        let mut bytes = std::mem::take(&mut self.0).into_vec();
+        bytes.reserve_exact(len.saturating_sub(bytes.len()));
+        bytes.resize(len, 0);
+        self.0 = bytes.into_boxed_slice();
     }
+}
 
-    /// After a removal: drops a gap larger than what is left, and memory mostly idle.
-    fn tidy(&mut self) {
-        if self.start as usize > self.bytes.len() / 2 {
-            self.drop_gap();
-        }
-        if self.bytes.capacity() > 64 && self.bytes.len() < self.bytes.capacity() / 4 {
-            self.bytes.shrink_to(self.bytes.len() * 2);
-        }
-    }
+/// How much to ask for when so much is needed: an eighth more where moving would cost more than
+/// the spare room. Doubling would waste half.
+fn allocation(needed: usize) -> usize {
+    rounded(if needed > 512 {
+        needed + (needed / 8).min(SPARE_MAX / 2)
+    } else {
+        needed
+    })
+}
+
+/// What allocators hand out anyway when so much is asked for.
+fn rounded(needed: usize) -> usize {
+    (needed + 7) / 16 * 16 + 8
 }
 
 /// The elements of a run in order, from both ends.

@@ -46,16 +46,6 @@ impl Default for Node {
 }
 
 impl RankTree {
-    /// How many entries it holds.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it holds none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// How many entries come before the first that `before` denies. All that it affirms must
     /// stand in front.
     pub fn partition(&self, before: impl Fn(f64, u32) -> bool) -> usize {
@@ -78,12 +68,7 @@ impl RankTree {
         }
     }
 
-    /// The entry at a rank.
-    pub fn get(&self, rank: usize) -> Option<(f64, u32)> {
-        self.range(rank, 1).next()
-    }
-
-    /// Puts an entry in so that it has this rank, which is at most `len()`.
+    /// Puts an entry in so that it has this rank, which is at most the number of entries.
     pub fn insert(&mut self, rank: usize, score: f64, id: u32) {
         self.len += 1;
         if let Some(right) = self.root.insert(rank, score, id) {
@@ -92,7 +77,7 @@ impl RankTree {
         }
     }
 
-    /// Takes the entry at a rank below `len()` out.
+    /// Takes the entry at a rank that there is out.
     pub fn remove(&mut self, rank: usize) -> (f64, u32) {
         self.len -= 1;
         let removed = self.root.remove(rank);
@@ -105,7 +90,7 @@ impl RankTree {
         removed
     }
 
-    /// Gives the entry at a rank below `len()` another id; its place must stay right.
+    /// Gives the entry at a rank that there is another id; its place must stay right.
     pub fn relabel(&mut self, rank: usize, id: u32) {
         self.root.relabel(rank, id);
     }
@@ -427,7 +412,7 @@ mod tests {
     }
 
     fn check(tree: &RankTree, model: &[(f64, u32)]) {
-        assert_eq!(tree.len(), model.len());
+        assert_eq!(tree.len, model.len());
         assert!(tree.range(0, usize::MAX).eq(model.iter().copied()));
         let last = model.len().saturating_sub(1);
         assert!(
@@ -460,7 +445,7 @@ mod tests {
             }
             check(&tree, &model);
             for rank in (0..model.len()).step_by(37) {
-                assert_eq!(tree.get(rank), Some(model[rank]));
+                assert_eq!(tree.range(rank, 1).next(), Some(model[rank]));
                 let (score, id) = model[rank];
                 assert_eq!(
                     tree.partition(|other, other_id| (other, other_id) < (score, id)),

@@ -13,24 +13,44 @@ use crate::{bytestr::ByteStr, dict::Dict, number::parse_i64};
 #[derive(Clone, Default)]
 pub struct Set(Repr);
 
+/// Two words, so that a small set costs one allocation for its members and nothing more.
 #[derive(Clone)]
 enum Repr {
-    Integers(Integers),
     Packed(Packed),
+    Other(Box<Other>),
+}
+
+#[derive(Clone)]
+enum Other {
+    Integers(Integers),
     Table(Box<Dict<ByteStr>>),
+}
+
+/// What a set is at the moment.
+enum View<'a> {
+    Integers(&'a Integers),
+    Packed(&'a Packed),
+    Table(&'a Dict<ByteStr>),
+}
+
+/// As [`View`], for changes.
+enum ViewMut<'a> {
+    Integers(&'a mut Integers),
+    Packed(&'a mut Packed),
+    Table(&'a mut Dict<ByteStr>),
 }
 
 /// Integers in ascending order, all of the narrowest width that the widest one needs.
 #[derive(Clone)]
 enum Integers {
-    Narrow(Vec<i16>),
-    Medium(Vec<i32>),
-    Wide(Vec<i64>),
+    Narrow(Box<[i16]>),
+    Medium(Box<[i32]>),
+    Wide(Box<[i64]>),
 }
 
 impl Default for Repr {
     fn default() -> Self {
-        Repr::Integers(Integers::Narrow(Vec::new()))
+        Repr::Other(Box::new(Other::Integers(Integers::Narrow(Box::default()))))
     }
 }
 
@@ -47,17 +67,17 @@ impl Set {
         } else if members <= limits.set_max_listpack_entries {
             Set(Repr::Packed(Packed::new()))
         } else {
-            Set(Repr::Table(Box::default()))
+            Set(Repr::Other(Box::new(Other::Table(Box::default()))))
         }
     }
 
     /// Turns to a table when so many more members are too much for the compact forms, whether
     /// they are new or not.
     pub fn expect(&mut self, members: usize, limits: Limits) {
-        let fits = match &self.0 {
-            Repr::Integers(_) => members <= limits.set_max_intset_entries,
-            Repr::Packed(_) => members <= limits.set_max_listpack_entries,
-            Repr::Table(_) => true,
+        let fits = match self.view() {
+            View::Integers(_) => members <= limits.set_max_intset_entries,
+            View::Packed(_) => members <= limits.set_max_listpack_entries,
+            View::Table(_) => true,
         };
         if !fits {
             self.make_table();
@@ -66,10 +86,10 @@ impl Set {
 
     /// How many members it holds.
     pub fn len(&self) -> usize {
-        match &self.0 {
-            Repr::Integers(integers) => integers.len(),
-            Repr::Packed(packed) => packed.len(),
-            Repr::Table(table) => table.len(),
+        match self.view() {
+            View::Integers(integers) => integers.len(),
+            View::Packed(packed) => packed.len(),
+            View::Table(table) => table.len(),
         }
     }
 
@@ -80,19 +100,19 @@ impl Set {
 
     /// The name that OBJECT ENCODING gives.
     pub fn encoding(&self) -> &'static str {
-        match self.0 {
-            Repr::Integers(_) => "intset",
-            Repr::Packed(_) => "listpack",
-            Repr::Table(_) => "hashtable",
+        match self.view() {
+            View::Integers(_) => "intset",
+            View::Packed(_) => "listpack",
+            View::Table(_) => "hashtable",
         }
     }
 
     /// An estimate of what it holds outside of itself, in bytes, from so many samples.
     pub fn heap_size(&self, samples: usize) -> usize {
-        match &self.0 {
-            Repr::Integers(integers) => integers.heap_size(),
-            Repr::Packed(packed) => packed.heap_size(),
-            Repr::Table(table) => {
+        match self.view() {
+            View::Integers(integers) => integers.heap_size(),
+            View::Packed(packed) => packed.heap_size(),
+            View::Table(table) => {
                 let looked = samples.clamp(1, table.len().max(1));
                 let names: usize = table.iter().take(looked).map(ByteStr::heap_size).sum();
                 size_of::<Dict<ByteStr>>() + table.table_size() + names * table.len() / looked
@@ -102,12 +122,12 @@ impl Set {
 
     /// Whether a member is there.
     pub fn contains(&self, member: &[u8]) -> bool {
-        match &self.0 {
-            Repr::Integers(integers) => {
+        match self.view() {
+            View::Integers(integers) => {
                 parse_i64(member).is_some_and(|value| integers.search(value).is_ok())
             }
-            Repr::Packed(packed) => packed.find(member, packed.first(), 1).is_some(),
-            Repr::Table(table) => table.contains(member),
+            View::Packed(packed) => packed.find(member, packed.first(), 1).is_some(),
+            View::Table(table) => table.contains(member),
         }
     }
 
@@ -117,48 +137,48 @@ impl Set {
             return false;
         }
         self.make_room(member, limits);
-        match &mut self.0 {
-            Repr::Integers(integers) => {
+        match self.view_mut() {
+            ViewMut::Integers(integers) => {
                 if let Some(value) = parse_i64(member) {
                     integers.insert(value);
                 }
             }
-            Repr::Packed(packed) => packed.push_back(member),
-            Repr::Table(table) => drop(table.insert_new(ByteStr::new(member))),
+            ViewMut::Packed(packed) => packed.push_back(member),
+            ViewMut::Table(table) => drop(table.insert_new(ByteStr::new(member))),
         }
         true
     }
 
     /// Takes a member out. Returns whether it was there.
     pub fn remove(&mut self, member: &[u8]) -> bool {
-        match &mut self.0 {
-            Repr::Integers(integers) => {
+        match self.view_mut() {
+            ViewMut::Integers(integers) => {
                 parse_i64(member).is_some_and(|value| integers.remove(value))
             }
-            Repr::Packed(packed) => {
+            ViewMut::Packed(packed) => {
                 let found = packed.find(member, packed.first(), 1);
                 if let Some(at) = found {
                     packed.remove(at, 1);
                 }
                 found.is_some()
             }
-            Repr::Table(table) => table.remove(member).is_some(),
+            ViewMut::Table(table) => table.remove(member).is_some(),
         }
     }
 
     /// The member at a place in the order of [`Set::iter`], below `len()`: for drawing members.
     pub fn pick(&self, place: usize) -> Option<Item<'_>> {
-        match &self.0 {
-            Repr::Integers(integers) => integers.get(place).map(Item::number),
-            Repr::Packed(packed) => packed.seek(place).map(|at| packed.item(at)),
-            Repr::Table(table) if place < table.len() => Some(Item::Bytes(table.at(place))),
-            Repr::Table(_) => None,
+        match self.view() {
+            View::Integers(integers) => integers.get(place).map(Item::number),
+            View::Packed(packed) => packed.seek(place).map(|at| packed.item(at)),
+            View::Table(table) if place < table.len() => Some(Item::Bytes(table.at(place))),
+            View::Table(_) => None,
         }
     }
 
     /// Takes the member at a place out.
     pub fn take(&mut self, place: usize) -> Option<ByteStr> {
-        if let Repr::Table(table) = &mut self.0 {
+        if let ViewMut::Table(table) = self.view_mut() {
             return (place < table.len()).then(|| table.remove_at(place).entry);
         }
         let member = self.pick(place)?.to_byte_str();
@@ -168,32 +188,52 @@ impl Set {
 
     /// All members: integers in ascending order, a few strings in the order of their arrival.
     pub fn iter(&self) -> Members<'_> {
-        Members(match &self.0 {
-            Repr::Integers(integers) => Walk::Integers { integers, next: 0 },
-            Repr::Packed(packed) => Walk::Packed(packed.iter()),
-            Repr::Table(table) => Walk::Table(table.iter()),
+        Members(match self.view() {
+            View::Integers(integers) => Walk::Integers { integers, next: 0 },
+            View::Packed(packed) => Walk::Packed(packed.iter()),
+            View::Table(table) => Walk::Table(table.iter()),
         })
     }
 
     /// Visits members from a cursor on and returns the next cursor, 0 at the end. A member that
     /// is there throughout is visited at least once.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut visit: impl FnMut(Item<'a>)) -> u64 {
-        if let Repr::Table(table) = &self.0 {
+        if let View::Table(table) = self.view() {
             return table.scan(cursor, count, |member| visit(Item::Bytes(member)));
         }
         self.iter().for_each(visit);
         0
     }
 
+    fn view(&self) -> View<'_> {
+        match &self.0 {
+            Repr::Packed(packed) => View::Packed(packed),
+            Repr::Other(other) => match &**other {
+                Other::Integers(integers) => View::Integers(integers),
+                Other::Table(table) => View::Table(table),
+            },
+        }
+    }
+
+    fn view_mut(&mut self) -> ViewMut<'_> {
+        match &mut self.0 {
+            Repr::Packed(packed) => ViewMut::Packed(packed),
+            Repr::Other(other) => match &mut **other {
+                Other::Integers(integers) => ViewMut::Integers(integers),
+                Other::Table(table) => ViewMut::Table(table),
+            },
+        }
+    }
+
     /// Changes the form if this new member does not go into the present one.
     fn make_room(&mut self, member: &[u8], limits: Limits) {
-        match &self.0 {
-            Repr::Integers(integers) if parse_i64(member).is_some() => {
+        match self.view() {
+            View::Integers(integers) if parse_i64(member).is_some() => {
                 if integers.len() >= limits.set_max_intset_entries {
                     self.make_table();
                 }
             }
-            Repr::Integers(_) | Repr::Packed(_) => {
+            View::Integers(_) | View::Packed(_) => {
                 let fits = self.len() < limits.set_max_listpack_entries
                     && self.longest().max(member.len()) <= limits.set_max_listpack_value;
                 if fits {
@@ -202,20 +242,20 @@ impl Set {
                     self.make_table();
                 }
             }
-            Repr::Table(_) => {}
+            View::Table(_) => {}
         }
     }
 
     /// The length of the longest member as far as a new form has to look at it.
     fn longest(&self) -> usize {
-        match &self.0 {
-            Repr::Integers(_) => self.iter().map(|member| member.len()).max().unwrap_or(0),
+        match self.view() {
+            View::Integers(_) => self.iter().map(|member| member.len()).max().unwrap_or(0),
             _ => 0,
         }
     }
 
     fn make_packed(&mut self) {
-        if let Repr::Integers(_) = &self.0 {
+        if let View::Integers(_) = self.view() {
             let mut packed = Packed::new();
             self.iter().for_each(|member| packed.push_back(&member));
             self.0 = Repr::Packed(packed);
@@ -223,14 +263,14 @@ impl Set {
     }
 
     fn make_table(&mut self) {
-        if matches!(self.0, Repr::Table(_)) {
+        if matches!(self.view(), View::Table(_)) {
             return;
         }
         let mut table = Box::new(Dict::new());
         for member in self.iter() {
             table.insert_new(member.to_byte_str());
         }
-        self.0 = Repr::Table(table);
+        self.0 = Repr::Other(Box::new(Other::Table(table)));
     }
 }
 
@@ -254,9 +294,9 @@ impl Integers {
 
     fn heap_size(&self) -> usize {
         match self {
-            Integers::Narrow(values) => values.capacity() * size_of::<i16>(),
-            Integers::Medium(values) => values.capacity() * size_of::<i32>(),
-            Integers::Wide(values) => values.capacity() * size_of::<i64>(),
+            Integers::Narrow(values) => values.len() * size_of::<i16>(),
+            Integers::Medium(values) => values.len() * size_of::<i32>(),
+            Integers::Wide(values) => values.len() * size_of::<i64>(),
         }
     }
 
@@ -294,9 +334,9 @@ impl Integers {
             return false;
         };
         match self {
-            Integers::Narrow(values) => drop(values.remove(place)),
-            Integers::Medium(values) => drop(values.remove(place)),
-            Integers::Wide(values) => drop(values.remove(place)),
+            Integers::Narrow(values) => remove_tightly(values, place),
+            Integers::Medium(values) => remove_tightly(values, place),
+            Integers::Wide(values) => remove_tightly(values, place),
         }
         true
     }
@@ -316,12 +356,18 @@ impl Integers {
     }
 }
 
-/// Inserts growing by an eighth: doubling would waste up to half.
-fn insert_tightly<T>(values: &mut Vec<T>, place: usize, value: T) {
-    if values.len() == values.capacity() {
-        values.reserve_exact(4 + values.len() / 8);
-    }
-    values.insert(place, value);
+/// Inserts with no room to spare: a set of integers is small.
+fn insert_tightly<T>(values: &mut Box<[T]>, place: usize, value: T) {
+    let mut room = std::mem::take(values).into_vec();
+    room.reserve_exact(1);
+    room.insert(place, value);
+    *values = room.into_boxed_slice();
+}
+
+fn remove_tightly<T>(values: &mut Box<[T]>, place: usize) {
+    let mut room = std::mem::take(values).into_vec();
+    room.remove(place);
+    *values = room.into_boxed_slice();
 }
 
 /// Members one after another.
