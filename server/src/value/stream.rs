@@ -254,20 +254,14 @@ impl Stream {
         dropped
     }
 
-    /// Drops entries from the front as far as every group has read and acknowledged them, one by
-    /// one; tells how many.
+    /// Drops entries from the front, one by one, as far as every group has read and acknowledged
+    /// them; tells how many.
     pub fn trim_acknowledged(&mut self, trim: Trim) -> u64 {
         let surplus = self.len.saturating_sub(trim.keep.at_least());
-        let below = match trim.keep {
-            Keep::Latest(_) => None,
-            Keep::From(id) => Some(id),
-        };
-        let candidates = self.iter().map(|entry| entry.id());
-        let candidates = candidates.take_while(|&id| below.is_none_or(|below| id < below));
-        let limit = trim.limit.unwrap_or(u64::MAX).min(surplus);
-        let doomed: Vec<StreamId> = candidates
+        let doomed: Vec<StreamId> = self
+            .droppable(trim.keep)
             .filter(|&id| self.is_done_everywhere(id))
-            .take(limit as usize)
+            .take(surplus as usize)
             .collect();
         let max_deleted_id = self.history.max_deleted_id;
         let dropped = doomed.into_iter().filter(|&id| self.delete(id)).count() as u64;
@@ -276,17 +270,34 @@ impl Stream {
         dropped
     }
 
+    /// Drops entries from the front, after which they are pending nowhere; tells how many.
+    pub fn trim_with_references(&mut self, trim: Trim) -> u64 {
+        let surplus = self.len.saturating_sub(trim.keep.at_least());
+        let doomed: Vec<StreamId> = self.droppable(trim.keep).take(surplus as usize).collect();
+        for id in doomed {
+            self.forget_references(id);
+        }
+        self.trim(trim)
+    }
+
+    fn droppable(&self, keep: Keep) -> impl Iterator<Item = StreamId> {
+        let below = match keep {
+            Keep::Latest(_) => None,
+            Keep::From(id) => Some(id),
+        };
+        let ids = self.iter().map(|entry| entry.id());
+        ids.take_while(move |&id| below.is_none_or(|below| id < below))
+    }
+
     /// Whether every group has read and acknowledged an entry.
     pub fn is_done_everywhere(&self, id: StreamId) -> bool {
         self.groups.values().all(|group| group.is_done(id))
     }
 
-    /// Makes entries from one ID on, up to another that is left out, pending nowhere.
-    pub fn forget_references(&mut self, start: StreamId, end: Option<StreamId>) {
+    /// Makes an entry pending nowhere.
+    pub fn forget_references(&mut self, id: StreamId) {
         for group in self.groups.values_mut() {
-            for id in group.pending_between(start, end) {
-                group.acknowledge(id);
-            }
+            group.acknowledge(id);
         }
     }
 

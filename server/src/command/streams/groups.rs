@@ -599,26 +599,23 @@ enum Fate {
 
 pub fn xdelex(call: &mut Call<'_>) -> Result<(), Stop> {
     let (references, ids) = parse_ids_block(call, 2)?;
-    delete_with_references(call, ids, |stream, id| {
-        if stream.contains(id) {
-            drop_entry(stream, id, references)
-        } else {
-            Fate::Missing
-        }
-    })
+    delete_with_references(call, ids, |stream, id| drop_entry(stream, id, references))
 }
 
 pub fn xackdel(call: &mut Call<'_>) -> Result<(), Stop> {
     let (references, ids) = parse_ids_block(call, 3)?;
     let name = call.arg(2);
     delete_with_references(call, ids, |stream, id| {
-        if stream
+        if !stream
             .group_mut(name)
             .is_some_and(|group| group.acknowledge(id))
         {
-            drop_entry(stream, id, references)
-        } else {
-            Fate::Missing
+            return Fate::Missing;
+        }
+        match drop_entry(stream, id, references) {
+            Fate::StillReferenced => Fate::StillReferenced,
+            // It was pending, so it was there once.
+            Fate::Deleted | Fate::Missing => Fate::Deleted,
         }
     })
 }
@@ -647,16 +644,16 @@ fn delete_with_references(
 
 fn drop_entry(stream: &mut Stream, id: StreamId, references: References) -> Fate {
     match references {
-        References::Acknowledged if !stream.is_done_everywhere(id) => Fate::StillReferenced,
-        References::Delete => {
-            stream.forget_references(id, id.next());
-            stream.delete(id);
-            Fate::Deleted
+        References::Acknowledged if !stream.is_done_everywhere(id) => {
+            return Fate::StillReferenced;
         }
-        _ => {
-            stream.delete(id);
-            Fate::Deleted
-        }
+        References::Delete => stream.forget_references(id),
+        _ => {}
+    }
+    if stream.delete(id) {
+        Fate::Deleted
+    } else {
+        Fate::Missing
     }
 }
 

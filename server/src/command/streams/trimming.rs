@@ -141,13 +141,9 @@ impl Plan {
     pub fn run(self, stream: &mut Stream) -> u64 {
         match self.references {
             References::Keep => stream.trim(self.trim),
-            References::Delete => {
-                let first_before = stream.first_id();
-                let dropped = stream.trim(self.trim);
-                let first = stream.iter().next().map(|entry| entry.id());
-                stream.forget_references(first_before, first);
-                dropped
-            }
+            // Whole nodes are dropped only where no entry has to be looked at.
+            _ if self.trim.approximate => 0,
+            References::Delete => stream.trim_with_references(self.trim),
             References::Acknowledged => stream.trim_acknowledged(self.trim),
         }
     }

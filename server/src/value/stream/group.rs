@@ -103,13 +103,6 @@ impl Group {
         id <= self.last_id && !self.pending.contains_key(&id)
     }
 
-    /// The IDs that are pending from one on, up to another that is left out.
-    pub fn pending_between(&self, start: StreamId, end: Option<StreamId>) -> Vec<StreamId> {
-        let from = self.pending.range(start..).map(|(&id, _)| id);
-        from.take_while(|&id| end.is_none_or(|end| id < end))
-            .collect()
-    }
-
     /// Removes a consumer and forgets what it had; tells how much that was, if it existed.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let consumer = self.consumers.remove(name)?;
