@@ -31,6 +31,7 @@ mod random;
 mod rdb;
 mod reply;
 mod resp;
+mod script;
 mod server;
 mod session;
 #[doc(hidden)]

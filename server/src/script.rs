@@ -1,0 +1,537 @@
+//! Runs Lua scripts for the engine: the cache of compiled scripts and the life of one run.
+//!
+//! The engine lends itself to a run as a [`Host`]; the script's commands go through it and
+//! write their replies straight onto the Lua stack. Nothing here knows of keys or clients.
+//! The Lua state is made when the first script comes.
+
+mod control;
+mod convert;
+mod library;
+mod lua;
+mod numbers;
+mod sandbox;
+mod source;
+
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    fmt,
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+};
+
+use hashbrown::HashTable;
+use sha1_smol::Sha1;
+
+pub use control::{BUSY_THRESHOLD_MS, Control, Killer, Refusal, Running};
+use lua::{Machine, Position, Stack, Type};
+
+use crate::{
+    error::Error,
+    reply::{Protocol, Reply},
+};
+
+/// The default limit of what one Lua state may occupy, in bytes.
+pub const MEMORY_LIMIT: usize = 512 << 20;
+
+/// How many scripts that only `EVAL` brought stay cached.
+pub const EVAL_SCRIPTS_MAX: usize = 500;
+
+/// What a running script may ask of the server.
+pub trait Host {
+    /// Runs one command at the script's frozen time through the engine's one call path and
+    /// writes exactly one reply, errors through [`Reply::error`].
+    fn call(&mut self, args: &[&[u8]], reply: &mut dyn Reply);
+
+    /// Writes a line to the server's log.
+    fn log(&mut self, level: LogLevel, message: &[u8]);
+
+    /// May the script's user run this command? None when there is no such command or its
+    /// arguments are wrong.
+    fn acl_check(&mut self, args: &[&[u8]]) -> Option<bool>;
+
+    /// Called once, from within the run, when it has passed the busy threshold.
+    fn on_busy(&mut self) {}
+
+    /// What runs, for `FUNCTION STATS`; asked for once, when the run is long.
+    fn describe(&self) -> Running {
+        Running::default()
+    }
+}
+
+/// The levels of `redis.log`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    Debug,
+    Verbose,
+    Notice,
+    Warning,
+}
+
+/// What natives keep between their calls.
+#[derive(Default)]
+pub struct Session {
+    /// What `redis.setresp` chose for this run.
+    resp: Protocol2,
+    random: library::maths::Random,
+}
+
+/// The protocol of a run, RESP2 unless the script chooses otherwise.
+struct Protocol2(Cell<Protocol>);
+
+impl Default for Protocol2 {
+    fn default() -> Self {
+        Protocol2(Cell::new(Protocol::Resp2))
+    }
+}
+
+impl std::ops::Deref for Protocol2 {
+    type Target = Cell<Protocol>;
+
+    fn deref(&self) -> &Cell<Protocol> {
+        &self.0
+    }
+}
+
+/// The SHA-1 of a script's source, in lower-case hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sha([u8; 40]);
+
+impl Sha {
+    pub fn of(source: &[u8]) -> Sha {
+        let mut hex = [0; 40];
+        let digest = Sha1::from(source).digest().bytes();
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(digest) {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        Sha(hex)
+    }
+
+    /// Reads hexadecimal digits of either case.
+    pub fn parse(text: &[u8]) -> Option<Sha> {
+        let mut hex: [u8; 40] = text.try_into().ok()?;
+        hex.make_ascii_lowercase();
+        Some(Sha(hex))
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Sha {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+/// What the first line of a script, `#!lua flags=…`, says of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Is there such a line? Without one a script is taken as in old times: it may write, and
+    /// each of its commands is checked by itself.
+    pub declared: bool,
+    pub no_writes: bool,
+    pub allow_oom: bool,
+    pub allow_stale: bool,
+    pub no_cluster: bool,
+    pub allow_cross_slot_keys: bool,
+}
+
+impl Flags {
+    /// Adds a flag by its name; says no to an unknown one.
+    fn add(&mut self, name: &[u8]) -> bool {
+        let flag = match name {
+            b"no-writes" => &mut self.no_writes,
+            b"allow-oom" => &mut self.allow_oom,
+            b"allow-stale" => &mut self.allow_stale,
+            b"no-cluster" => &mut self.no_cluster,
+            b"allow-cross-slot-keys" => &mut self.allow_cross_slot_keys,
+            _ => return false,
+        };
+        *flag = true;
+        true
+    }
+}
+
+/// A cached script, good until the cache changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptId(u32);
+
+/// The cached scripts and the Lua state that they run in.
+pub struct Scripts {
+    control: Arc<Control>,
+    memory_limit: usize,
+    room: Option<Room>,
+    entries: Vec<Entry>,
+    by_sha: HashMap<Sha, u32>,
+    by_source: HashTable<u32>,
+    hasher: RandomState,
+    /// Counts uses, to find the script that was not used for longest.
+    clock: u64,
+    evicted: u64,
+}
+
+struct Entry {
+    sha: Sha,
+    source: Box<[u8]>,
+    function: i32,
+    flags: Flags,
+    /// Only `EVAL` brought it, so it may be evicted.
+    from_eval: bool,
+    used: u64,
+}
+
+/// A furnished Lua state. Its stack holds the real globals and the names `KEYS` and `ARGV`.
+struct Room {
+    machine: Machine,
+}
+
+const GLOBALS: i32 = 1;
+const KEYS: i32 = 2;
+const ARGV: i32 = 3;
+
+impl Room {
+    fn new(control: &Arc<Control>, memory_limit: usize) -> Result<Room, Error> {
+        let Some(mut machine) = Machine::new(Arc::clone(control), memory_limit) else {
+            return Err(Error::text("ERR not enough memory for a Lua state"));
+        };
+        let stack = machine.stack();
+        sandbox::furnish(&stack, sandbox::Kind::Script);
+        stack.push_bytes(b"KEYS");
+        stack.push_bytes(b"ARGV");
+        Ok(Room { machine })
+    }
+
+    /// Compiles a script and keeps its function.
+    fn compile(&mut self, text: &[u8]) -> Result<i32, Error> {
+        let stack = self.machine.stack();
+        let result = load_chunk(&stack, text, b"@user_script");
+        result.map_err(|message| {
+            Error::owned([b"ERR Error compiling script (new function): ", &message[..]].concat())
+        })?;
+        Ok(stack.keep())
+    }
+
+    fn run(
+        &mut self,
+        function: i32,
+        host: &mut dyn Host,
+        keys: &[&[u8]],
+        argv: &[&[u8]],
+        reply: &mut dyn Reply,
+    ) {
+        let stack = self.machine.stack();
+        stack.context().session.resp.set(Protocol::Resp2);
+        for (name, values) in [(KEYS, keys), (ARGV, argv)] {
+            stack.push_copy(name);
+            push_list(&stack, values);
+            stack.raw_set(GLOBALS);
+        }
+        stack.push_kept(function);
+        let result = self.machine.run(Some(host), 0);
+        finish_run(&self.machine.stack(), result, reply);
+    }
+}
+
+/// Pushes a compiled chunk or returns the message that says what is wrong with it.
+fn load_chunk(stack: &Stack<'_>, text: &[u8], name: &[u8]) -> Result<(), Vec<u8>> {
+    if text.first() == Some(&0x1B) {
+        return Err(b"user_script: bad binary format".to_vec());
+    }
+    if stack.load(&source::adapt_chunk(text).text, name).is_ok() {
+        return Ok(());
+    }
+    stack.pop(1);
+    // The message must speak of the text as it was given.
+    let adapted = source::adapt(text);
+    if stack.load(&adapted.text, name).is_ok() {
+        return Ok(());
+    }
+    let message = adapted.restore(stack.text(-1).unwrap_or_default());
+    stack.pop(1);
+    Err(message)
+}
+
+fn push_list(stack: &Stack<'_>, values: &[&[u8]]) {
+    stack.push_table(values.len(), 0);
+    for (index, value) in values.iter().enumerate() {
+        stack.push_bytes(value);
+        stack.raw_set_index(-2, index as i32 + 1);
+    }
+}
+
+/// Turns the value or the error on top of the stack into the reply, and pops it.
+fn finish_run(stack: &Stack<'_>, result: Result<(), Option<Position>>, reply: &mut dyn Reply) {
+    match result {
+        Ok(()) => convert::write_result(stack, reply),
+        Err(position) => {
+            reply.error(&describe_error(stack, position));
+            stack.pop(1);
+        }
+    }
+}
+
+/// The text of the error value on top, and where it was raised.
+fn describe_error(stack: &Stack<'_>, position: Option<Position>) -> Error {
+    let mut message = Vec::new();
+    if stack.type_of(-1) == Type::Table {
+        stack.raw_get_field(-1, "err");
+        message.extend_from_slice(stack.text(-1).unwrap_or(b"ERR unknown error"));
+    } else {
+        message.extend_from_slice(b"ERR ");
+        library::base::push_string_of(stack, -1);
+        message.extend_from_slice(stack.bytes(-1).unwrap_or_default());
+    }
+    stack.pop(1);
+    message.extend_from_slice(b" script: on ");
+    let position = position.unwrap_or_default();
+    message.extend_from_slice(&position.source);
+    message.extend_from_slice(format!(":{}.", position.line).as_bytes());
+    Error::owned(message)
+}
+
+impl Scripts {
+    pub fn new(control: Arc<Control>) -> Scripts {
+        Scripts {
+            control,
+            memory_limit: MEMORY_LIMIT,
+            room: None,
+            entries: Vec::new(),
+            by_sha: HashMap::new(),
+            by_source: HashTable::new(),
+            hasher: RandomState::new(),
+            clock: 0,
+            evicted: 0,
+        }
+    }
+
+    /// The block through which other threads see and end a running script.
+    pub fn control(&self) -> &Arc<Control> {
+        &self.control
+    }
+
+    /// Limits what the Lua state may occupy, in bytes.
+    pub fn set_memory_limit(&mut self, bytes: usize) {
+        self.memory_limit = bytes;
+        if let Some(room) = &mut self.room {
+            room.machine.set_memory_limit(bytes);
+        }
+    }
+
+    /// What the Lua state occupies, in bytes.
+    pub fn used_memory(&self) -> usize {
+        self.room
+            .as_ref()
+            .map_or(0, |room| room.machine.used_memory())
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many scripts have been evicted since the start.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Finds a cached script by the digits of its SHA-1, in either case.
+    pub fn find(&mut self, sha: &[u8]) -> Option<ScriptId> {
+        let at = *self.by_sha.get(&Sha::parse(sha)?)?;
+        self.touch(at);
+        Some(ScriptId(at))
+    }
+
+    pub fn exists(&self, sha: &[u8]) -> bool {
+        Sha::parse(sha).is_some_and(|sha| self.by_sha.contains_key(&sha))
+    }
+
+    /// The source of a cached script.
+    pub fn show(&self, sha: &[u8]) -> Option<&[u8]> {
+        let at = *self.by_sha.get(&Sha::parse(sha)?)?;
+        Some(&self.entries[at as usize].source)
+    }
+
+    /// Compiles a script for `SCRIPT LOAD`, to be kept until the cache is flushed.
+    pub fn load(&mut self, source: &[u8]) -> Result<Sha, Error> {
+        let at = self.find_or_compile(source)?;
+        let entry = &mut self.entries[at as usize];
+        entry.from_eval = false;
+        Ok(entry.sha)
+    }
+
+    /// Compiles a script for `EVAL`, or finds it by its very text without hashing it to SHA-1.
+    pub fn compile(&mut self, source: &[u8]) -> Result<ScriptId, Error> {
+        self.find_or_compile(source).map(ScriptId)
+    }
+
+    pub fn sha(&self, id: ScriptId) -> Option<Sha> {
+        self.entries.get(id.0 as usize).map(|entry| entry.sha)
+    }
+
+    pub fn flags(&self, id: ScriptId) -> Flags {
+        self.entries
+            .get(id.0 as usize)
+            .map(|entry| entry.flags)
+            .unwrap_or_default()
+    }
+
+    /// Forgets every script and begins with a fresh Lua state.
+    pub fn flush(&mut self) {
+        self.room = None;
+        self.entries.clear();
+        self.by_sha.clear();
+        self.by_source.clear();
+    }
+
+    /// Runs a cached script and writes its one reply.
+    pub fn run(
+        &mut self,
+        id: ScriptId,
+        host: &mut dyn Host,
+        keys: &[&[u8]],
+        argv: &[&[u8]],
+        reply: &mut dyn Reply,
+    ) {
+        let (Some(entry), Some(room)) = (self.entries.get(id.0 as usize), &mut self.room) else {
+            return reply.error(&Error::text("NOSCRIPT No matching script."));
+        };
+        self.control.begin(false);
+        room.run(entry.function, host, keys, argv, reply);
+        self.control.end();
+    }
+
+    fn touch(&mut self, at: u32) {
+        self.clock += 1;
+        self.entries[at as usize].used = self.clock;
+    }
+
+    fn find_or_compile(&mut self, source: &[u8]) -> Result<u32, Error> {
+        let hash = self.hasher.hash_one(source);
+        let entries = &self.entries;
+        let found = self
+            .by_source
+            .find(hash, |&at| *entries[at as usize].source == *source);
+        let at = match found {
+            Some(&at) => at,
+            None => self.add(source, hash)?,
+        };
+        self.touch(at);
+        Ok(at)
+    }
+
+    fn add(&mut self, source: &[u8], hash: u64) -> Result<u32, Error> {
+        let (flags, body) = parse_shebang(source)?;
+        let room = match &mut self.room {
+            Some(room) => room,
+            empty => empty.insert(Room::new(&self.control, self.memory_limit)?),
+        };
+        let function = room.compile(body)?;
+        self.make_room();
+        let (sha, at) = (Sha::of(source), self.entries.len() as u32);
+        let (source, from_eval) = (source.into(), true);
+        self.entries.push(Entry {
+            sha,
+            source,
+            function,
+            flags,
+            from_eval,
+            used: 0,
+        });
+        self.by_sha.insert(sha, at);
+        let (entries, hasher) = (&self.entries, &self.hasher);
+        let rehash = |&at: &u32| hasher.hash_one(&*entries[at as usize].source);
+        self.by_source.insert_unique(hash, at, rehash);
+        Ok(at)
+    }
+
+    /// Evicts the script of `EVAL` that was not used for longest, once they are too many.
+    fn make_room(&mut self) {
+        let of_eval = || {
+            self.entries
+                .iter()
+                .enumerate()
+                .filter(|(_, entry)| entry.from_eval)
+        };
+        if of_eval().count() < EVAL_SCRIPTS_MAX {
+            return;
+        }
+        if let Some((at, _)) = of_eval().min_by_key(|(_, entry)| entry.used) {
+            self.remove(at);
+            self.evicted += 1;
+        }
+    }
+
+    /// The last entry takes the place of the removed one.
+    fn remove(&mut self, at: usize) {
+        let last = self.entries.len() - 1;
+        for (from, to) in [(at, None), (last, Some(at as u32))] {
+            let entry = &self.entries[from];
+            let hash = self.hasher.hash_one(&*entry.source);
+            let found = self
+                .by_source
+                .find_entry(hash, |&here| here as usize == from);
+            match (to, found) {
+                (None, Ok(slot)) => {
+                    slot.remove();
+                    self.by_sha.remove(&entry.sha);
+                }
+                (Some(to), Ok(mut slot)) => {
+                    *slot.get_mut() = to;
+                    self.by_sha.insert(entry.sha, to);
+                }
+                (_, Err(_)) => {}
+            }
+        }
+        let entry = self.entries.swap_remove(at);
+        if let Some(room) = &mut self.room {
+            room.machine.stack().forget(entry.function);
+        }
+    }
+}
+
+/// Splits the first line off and reads it; the rest keeps its line numbers.
+fn parse_shebang(source: &[u8]) -> Result<(Flags, &[u8]), Error> {
+    let mut flags = Flags::default();
+    if !source.starts_with(b"#!") {
+        return Ok((flags, source));
+    }
+    let Some(end) = memchr::memchr(b'\n', source) else {
+        return Err(Error::text("ERR Invalid script shebang"));
+    };
+    let mut words = source[2..end]
+        .split(|byte| byte.is_ascii_whitespace())
+        .filter(|w| !w.is_empty());
+    let engine = words.next().unwrap_or_default();
+    if !engine.eq_ignore_ascii_case(b"lua") {
+        let engine = String::from_utf8_lossy(engine);
+        return Err(Error::owned(format!(
+            "ERR Could not find scripting engine '{engine}'"
+        )));
+    }
+    flags.declared = true;
+    for word in words {
+        let Some(names) = word.strip_prefix(b"flags=") else {
+            return Err(Error::owned(
+                [b"ERR Unknown lua shebang option: ", word].concat(),
+            ));
+        };
+        for name in names.split(|&byte| byte == b',') {
+            if !flags.add(name) {
+                return Err(Error::owned(
+                    [b"ERR Unexpected flag in script shebang: ", name].concat(),
+                ));
+            }
+        }
+    }
+    Ok((flags, &source[end..]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! The server's own table, `redis` and `server`.
+
+use sha1_smol::Sha1;
+use smallvec::SmallVec;
+
+use super::add_natives;
+use crate::{
+    reply::Protocol,
+    script::{
+        LogLevel,
+        convert::{ToLua, push_error},
+        lua::{Outcome, Raised, Stack, Type},
+        numbers, sandbox,
+    },
+};
+
+/// What `REDIS_VERSION` says, for scripts that choose by it.
+const REDIS_VERSION: (u8, u8, u8) = (7, 2, 4);
+const VALKEY_VERSION: (u8, u8, u8) = (9, 1, 2);
+
+pub fn open(stack: &Stack<'_>, table: i32, kind: sandbox::Kind) {
+    add_natives!(stack, table, {
+        "acl_check_cmd" => acl_check_cmd,
+        "call" => call,
+        "error_reply" => error_reply,
+        "log" => log,
+        "pcall" => pcall,
+        "set_repl" => set_repl,
+        "setresp" => setresp,
+        "sha1hex" => sha1hex,
+        "status_reply" => status_reply,
+    });
+    if kind == sandbox::Kind::Script {
+        add_natives!(stack, table, {
+            "breakpoint" => breakpoint,
+            "debug" => debug,
+            "replicate_commands" => replicate_commands,
+        });
+    }
+    let constants = [
+        ("LOG_DEBUG", 0),
+        ("LOG_VERBOSE", 1),
+        ("LOG_NOTICE", 2),
+        ("LOG_WARNING", 3),
+        ("REPL_NONE", 0),
+        ("REPL_AOF", 1),
+        ("REPL_SLAVE", 2),
+        ("REPL_REPLICA", 2),
+        ("REPL_ALL", 3),
+    ];
+    for (name, value) in constants {
+        stack.push_number(f64::from(value));
+        stack.raw_set_field(table, name);
+    }
+    add_version(stack, table, "REDIS", REDIS_VERSION);
+    add_version(stack, table, "VALKEY", VALKEY_VERSION);
+    stack.push_bytes(b"khoa");
+    stack.raw_set_field(table, "SERVER_NAME");
+}
+
+fn add_version(stack: &Stack<'_>, table: i32, name: &str, (major, minor, patch): (u8, u8, u8)) {
+    stack.push_bytes(format!("{major}.{minor}.{patch}").as_bytes());
+    stack.raw_set_field(table, &format!("{name}_VERSION"));
+    let number = u32::from(major) << 16 | u32::from(minor) << 8 | u32::from(patch);
+    stack.push_number(f64::from(number));
+    stack.raw_set_field(table, &format!("{name}_VERSION_NUM"));
+}
+
+/// Runs a command and raises its error.
+fn call(stack: &Stack<'_>) -> Outcome {
+    let failed = run_command(stack)?;
+    if failed { Err(Raised) } else { Ok(1) }
+}
+
+/// Runs a command and returns its error.
+fn pcall(stack: &Stack<'_>) -> Outcome {
+    // The error of an argument comes back as a table too.
+    let _failed = run_command(stack).unwrap_or(true);
+    Ok(1)
+}
+
+/// Pushes the reply of the command that the arguments make up; tells whether it is an error.
+fn run_command(stack: &Stack<'_>) -> Result<bool, Raised> {
+    let arguments = command_arguments(stack)?;
+    let mut reply = ToLua::new(stack, stack.context().session.resp.get());
+    let ran = stack.with_host(|host| host.call(&arguments, &mut reply));
+    let failed = reply.finish();
+    if ran.is_none() {
+        push_error(
+            stack,
+            b"ERR server.call/pcall can only be called inside a script invocation",
+        );
+        return Err(Raised);
+    }
+    Ok(failed)
+}
+
+/// The arguments as byte strings; numbers are rewritten in their places on the stack.
+fn command_arguments<'s>(stack: &'s Stack<'_>) -> Result<SmallVec<[&'s [u8]; 12]>, Raised> {
+    let count = stack.top();
+    if count == 0 {
+        push_error(
+            stack,
+            b"ERR Please specify at least one argument for this call",
+        );
+        return Err(Raised);
+    }
+    let mut arguments = SmallVec::with_capacity(count);
+    for index in 1..=count as i32 {
+        if stack.type_of(index) == Type::Number {
+            let mut text = Vec::with_capacity(24);
+            numbers::write_argument(stack.number(index).unwrap_or_default(), &mut text);
+            stack.push_bytes(&text);
+            stack.replace(index);
+        }
+        let Some(bytes) = stack.bytes(index) else {
+            push_error(stack, b"ERR Command arguments must be strings or integers");
+            return Err(Raised);
+        };
+        arguments.push(bytes);
+    }
+    Ok(arguments)
+}
+
+fn raise(stack: &Stack<'_>, message: &[u8]) -> Outcome {
+    push_error(stack, message);
+    Err(Raised)
+}
+
+fn error_reply(stack: &Stack<'_>) -> Outcome {
+    if stack.top() != 1 || stack.type_of(1) != Type::String {
+        return push_wrong_reply(stack);
+    }
+    let text = stack.bytes(1).unwrap_or_default();
+    // A lone word has no code of its own.
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let message = if text.contains(&b' ') {
+        text.to_vec()
+    } else {
+        [b"ERR ", text].concat()
+    };
+    push_error(stack, &message);
+    Ok(1)
+}
+
+fn push_wrong_reply(stack: &Stack<'_>) -> Outcome {
+    push_error(stack, b"ERR wrong number or type of arguments");
+    Ok(1)
+}
+
+fn status_reply(stack: &Stack<'_>) -> Outcome {
+    if stack.top() != 1 || stack.type_of(1) != Type::String {
+        return push_wrong_reply(stack);
+    }
+    stack.push_table(0, 1);
+    stack.push_copy(1);
+    stack.raw_set_field(-2, "ok");
+    Ok(1)
+}
+
+fn sha1hex(stack: &Stack<'_>) -> Outcome {
+    if stack.top() != 1 {
+        return raise(stack, b"ERR wrong number of arguments");
+    }
+    let digest = Sha1::from(stack.text(1).unwrap_or_default()).digest();
+    stack.push_bytes(digest.to_string().as_bytes());
+    Ok(1)
+}
+
+fn log(stack: &Stack<'_>) -> Outcome {
+    let count = stack.top();
+    if count < 2 {
+        return raise(stack, b"ERR server.log() requires two arguments or more.");
+    }
+    if stack.type_of(1) != Type::Number {
+        return raise(stack, b"ERR First argument must be a number (log level).");
+    }
+    let level = match numbers::truncate(stack.number(1).unwrap_or_default()) {
+        0 => LogLevel::Debug,
+        1 => LogLevel::Verbose,
+        2 => LogLevel::Notice,
+        3 => LogLevel::Warning,
+        _ => return raise(stack, b"ERR Invalid log level."),
+    };
+    let mut message = Vec::new();
+    for index in 2..=count as i32 {
+        if let Some(text) = stack.text(index) {
+            if index > 2 {
+                message.push(b' ');
+            }
+            message.extend_from_slice(text);
+        }
+    }
+    stack.with_host(|host| host.log(level, &message));
+    Ok(0)
+}
+
+fn setresp(stack: &Stack<'_>) -> Outcome {
+    if stack.top() != 1 {
+        return raise(stack, b"ERR server.setresp() requires one argument.");
+    }
+    let protocol = match stack.number(1).map(numbers::truncate) {
+        Some(2) => Protocol::Resp2,
+        Some(3) => Protocol::Resp3,
+        _ => return raise(stack, b"ERR RESP version must be 2 or 3."),
+    };
+    stack.context().session.resp.set(protocol);
+    Ok(0)
+}
+
+/// Every effect of a script is replicated in one way here, so this only checks its argument.
+fn set_repl(stack: &Stack<'_>) -> Outcome {
+    if stack.top() != 1 {
+        return raise(stack, b"ERR server.set_repl() requires one argument.");
+    }
+    let flags = stack.number(1).map(numbers::truncate).unwrap_or_default();
+    if flags & !3 != 0 {
+        let message = "ERR Invalid replication flags. \
+                       Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+        return raise(stack, message.as_bytes());
+    }
+    Ok(0)
+}
+
+fn replicate_commands(stack: &Stack<'_>) -> Outcome {
+    stack.push_boolean(true);
+    Ok(1)
+}
+
+/// There is no debugger to stop for.
+fn breakpoint(stack: &Stack<'_>) -> Outcome {
+    stack.push_boolean(false);
+    Ok(1)
+}
+
+fn debug(_stack: &Stack<'_>) -> Outcome {
+    Ok(0)
+}
+
+fn acl_check_cmd(stack: &Stack<'_>) -> Outcome {
+    let arguments = command_arguments(stack)?;
+    let allowed = stack.with_host(|host| host.acl_check(&arguments)).flatten();
+    match allowed {
+        Some(allowed) => {
+            stack.push_boolean(allowed);
+            Ok(1)
+        }
+        None => raise(
+            stack,
+            b"ERR Invalid command passed to server.acl_check_cmd()",
+        ),
+    }
+}

@@ -1,0 +1,225 @@
+//! Numbers between text and doubles, as C's library and the references print and read them.
+
+use std::ffi::CStr;
+
+use super::lua::print_float;
+
+/// Reads a number as C's `strtod` does, white space around it allowed and nothing else.
+pub fn parse(text: &[u8]) -> Option<f64> {
+    let text = trim(text);
+    let (negative, digits) = match text.split_first()? {
+        (b'-', rest) => (true, rest),
+        (b'+', rest) => (false, rest),
+        _ => (false, text),
+    };
+    let magnitude = match digits {
+        [b'0', b'x' | b'X', hex @ ..] => parse_hex(hex)?,
+        _ => parse_decimal(digits)?,
+    };
+    Some(if negative { -magnitude } else { magnitude })
+}
+
+fn trim(text: &[u8]) -> &[u8] {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let start = text
+        .iter()
+        .position(|byte| !is_space(byte))
+        .unwrap_or(text.len());
+    let end = text
+        .iter()
+        .rposition(|byte| !is_space(byte))
+        .map_or(start, |at| at + 1);
+    &text[start..end]
+}
+
+fn parse_decimal(digits: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(digits).ok()?;
+    match digits.first()? {
+        b'0'..=b'9' | b'.' => text.parse().ok(),
+        _ if text.eq_ignore_ascii_case("inf") || text.eq_ignore_ascii_case("infinity") => {
+            Some(f64::INFINITY)
+        }
+        _ if text.eq_ignore_ascii_case("nan") => Some(f64::NAN.copysign(1.0)),
+        _ => None,
+    }
+}
+
+/// Hexadecimal digits with an optional point and binary exponent.
+fn parse_hex(text: &[u8]) -> Option<f64> {
+    let (mut value, mut scale, mut seen, mut point) = (0.0_f64, 0_i32, false, false);
+    let mut rest = text;
+    while let Some((&byte, tail)) = rest.split_first() {
+        if let Some(digit) = (byte as char).to_digit(16) {
+            value = value * 16.0 + f64::from(digit);
+            scale -= 4 * i32::from(point);
+            seen = true;
+        } else if byte == b'.' && !point {
+            point = true;
+        } else {
+            break;
+        }
+        rest = tail;
+    }
+    if let [b'p' | b'P', exponent @ ..] = rest {
+        let exponent: i32 = std::str::from_utf8(exponent).ok()?.parse().ok()?;
+        scale = scale.saturating_add(exponent);
+        rest = &[];
+    }
+    (seen && rest.is_empty()).then(|| value * 2.0_f64.powi(scale))
+}
+
+/// Cuts a double to an integer as the processor of the references does it: what does not fit
+/// becomes the least integer.
+pub fn truncate(value: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if value >= -LIMIT && value < LIMIT {
+        value as i64
+    } else {
+        i64::MIN
+    }
+}
+
+/// Writes a number as an argument of a command: whole ones in full, others in the shortest
+/// digits that read back as the same.
+pub fn write_argument(value: f64, out: &mut Vec<u8>) {
+    const WHOLE_MAX: f64 = 4_611_686_018_427_387_904.0;
+    if value.trunc() == value && value.abs() <= WHOLE_MAX {
+        out.extend_from_slice(itoa::Buffer::new().format(value as i64).as_bytes());
+    } else if let Some(name) = name_of_special(value) {
+        out.extend_from_slice(name.as_bytes());
+    } else {
+        write_shortest(value, out);
+    }
+}
+
+/// How C prints what is no finite number.
+pub fn name_of_special(value: f64) -> Option<&'static str> {
+    match (
+        value.is_nan(),
+        value.is_infinite(),
+        value.is_sign_negative(),
+    ) {
+        (true, _, true) => Some("-nan"),
+        (true, _, false) => Some("nan"),
+        (_, true, true) => Some("-inf"),
+        (_, true, false) => Some("inf"),
+        _ => None,
+    }
+}
+
+fn write_shortest(value: f64, out: &mut Vec<u8>) {
+    let text = format!("{:e}", value.abs());
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let digits: Vec<u8> = mantissa.bytes().filter(u8::is_ascii_digit).collect();
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if value.is_sign_negative() {
+        out.push(b'-');
+    }
+    let count = digits.len() as i32;
+    // The power of ten of the last digit.
+    let scale = exponent - (count - 1);
+    if scale >= 0 && exponent.abs() < count + 7 {
+        out.extend_from_slice(&digits);
+        out.resize(out.len() + scale as usize, b'0');
+    } else if scale < 0 && (scale > -7 || exponent.abs() < 4) {
+        write_with_point(&digits, count + scale, out);
+    } else {
+        out.push(digits[0]);
+        if count > 1 {
+            out.push(b'.');
+            out.extend_from_slice(&digits[1..]);
+        }
+        out.extend_from_slice(format!("e{exponent:+}").as_bytes());
+    }
+}
+
+/// Writes digits of which so many, perhaps less than none, stand before the point.
+fn write_with_point(digits: &[u8], before: i32, out: &mut Vec<u8>) {
+    if before <= 0 {
+        out.extend_from_slice(b"0.");
+        out.resize(out.len() + before.unsigned_abs() as usize, b'0');
+        out.extend_from_slice(digits);
+    } else {
+        let (whole, fraction) = digits.split_at(before as usize);
+        out.extend_from_slice(whole);
+        out.push(b'.');
+        out.extend_from_slice(fraction);
+    }
+}
+
+/// Writes a number in so many significant digits, as `%.14g` does for 14.
+pub fn write_general(value: f64, digits: u8, out: &mut Vec<u8>) {
+    let format = [
+        b'%',
+        b'.',
+        b'0' + digits / 10 % 10,
+        b'0' + digits % 10,
+        b'g',
+        0,
+    ];
+    if let Ok(format) = CStr::from_bytes_with_nul(&format) {
+        out.extend_from_slice(&print_float(format, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_argument(value: f64, expected: &str) {
+        let mut out = Vec::new();
+        write_argument(value, &mut out);
+        assert_eq!(String::from_utf8_lossy(&out), expected);
+    }
+
+    #[test]
+    fn arguments_print_as_the_reference_prints_them() {
+        check_argument(1e18, "1000000000000000000");
+        check_argument(1e19, "1e+19");
+        check_argument(9_223_372_036_854_775_808.0, "9223372036854776000");
+        check_argument(-9_223_372_036_854_775_808.0, "-9223372036854776000");
+        check_argument(1e22, "1e+22");
+        check_argument(0.1, "0.1");
+        check_argument(0.005, "0.005");
+        check_argument(1e-5, "0.00001");
+        check_argument(1e-7, "1e-7");
+        check_argument(123_456.789, "123456.789");
+        check_argument(1.0 / 3.0, "0.3333333333333333");
+        check_argument(-0.0, "0");
+        check_argument(5e-324, "5e-324");
+        check_argument(1.5e300, "1.5e+300");
+        check_argument(f64::NEG_INFINITY, "-inf");
+    }
+
+    #[test]
+    fn text_reads_as_c_reads_it() {
+        assert_eq!(parse(b" 5 "), Some(5.0));
+        assert_eq!(parse(b"0x10"), Some(16.0));
+        assert_eq!(parse(b"-0x1p4"), Some(-16.0));
+        assert_eq!(parse(b"5."), Some(5.0));
+        assert_eq!(parse(b".5e1"), Some(5.0));
+        assert_eq!(parse(b"-INF"), Some(f64::NEG_INFINITY));
+        for refused in [
+            &b""[..],
+            b"5x",
+            b"1 2",
+            b"1e",
+            b"0x",
+            b"0b11",
+            b"1LL",
+            b"--1",
+            b"infx",
+        ] {
+            assert_eq!(parse(refused), None, "{}", refused.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_an_integer_is_the_least_one() {
+        assert_eq!(truncate(-3.99), -3);
+        assert_eq!(truncate(f64::NAN), i64::MIN);
+        assert_eq!(truncate(1e30), i64::MIN);
+        assert_eq!(truncate(9_007_199_254_740_993.0), 9_007_199_254_740_992);
+    }
+}

@@ -1,0 +1,380 @@
+//! Makes LuaJIT read a source text as plain Lua 5.1 does.
+//!
+//! LuaJIT takes more than the language has: 64-bit and imaginary literals, `goto` and labels,
+//! the escapes `\x`, `\u` and `\z`, letters beyond ASCII, a first line that begins with `#`.
+//! Scripts must meet the same errors here as on the references, so those few places are
+//! rewritten into something that LuaJIT refuses with the same words, or reads with the same
+//! meaning.
+
+use std::borrow::Cow;
+
+/// A text for LuaJIT, and how to name the rewritten token in an error message.
+pub struct Adapted<'a> {
+    pub text: Cow<'a, [u8]>,
+    disguise: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Adapted<'_> {
+    /// The compiler's message in terms of the original text.
+    pub fn restore(&self, message: &[u8]) -> Vec<u8> {
+        let mut message = replace_last(
+            message,
+            b"invalid escape sequence near",
+            b"escape sequence too large near",
+        );
+        if let Some((shown, original)) = &self.disguise {
+            message = replace_last(&message, shown, original);
+        }
+        message
+    }
+}
+
+fn replace_last(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    match memchr::memmem::rfind(text, from) {
+        Some(at) => [&text[..at], to, &text[at + from.len()..]].concat(),
+        None => text.to_vec(),
+    }
+}
+
+/// Rewrites what LuaJIT would take and Lua 5.1 would not.
+pub fn adapt(source: &[u8]) -> Adapted<'_> {
+    Adapter::new(source, false).finish()
+}
+
+/// The same for a chunk of which only the first result counts, with its tail calls undone.
+///
+/// LuaJIT forgets the caller when a tail call leads to a native function, so an error raised
+/// there could not name its line. A second result, nil, makes an ordinary call of it.
+pub fn adapt_chunk(source: &[u8]) -> Adapted<'_> {
+    Adapter::new(source, true).finish()
+}
+
+struct Adapter<'a> {
+    source: &'a [u8],
+    at: usize,
+    /// All before this is in `out` already, if anything is.
+    copied: usize,
+    out: Vec<u8>,
+    disguise: Option<(Vec<u8>, Vec<u8>)>,
+    undo_tail_calls: bool,
+    /// Where the last token ended.
+    last_end: usize,
+    /// The open blocks; for each whether it is a function's body.
+    blocks: Vec<bool>,
+    braces: usize,
+    /// The `return` of the chunk itself that is being read: how many blocks and braces are
+    /// open around it, and where it stands.
+    returning: Option<(usize, usize, usize)>,
+}
+
+impl<'a> Adapter<'a> {
+    fn new(source: &'a [u8], undo_tail_calls: bool) -> Adapter<'a> {
+        Adapter {
+            source,
+            at: 0,
+            copied: 0,
+            out: Vec::new(),
+            disguise: None,
+            undo_tail_calls,
+            last_end: 0,
+            blocks: Vec::new(),
+            braces: 0,
+            returning: None,
+        }
+    }
+
+    fn finish(mut self) -> Adapted<'a> {
+        // LuaJIT skips these; Lua 5.1 stumbles over them.
+        if self.source.first() == Some(&b'#') || self.source.starts_with(b"\xEF\xBB\xBF") {
+            self.out.push(b' ');
+        }
+        self.run();
+        let text = if self.out.is_empty() && self.copied == 0 {
+            Cow::Borrowed(self.source)
+        } else {
+            self.out.extend_from_slice(&self.source[self.copied..]);
+            Cow::Owned(self.out)
+        };
+        Adapted {
+            text,
+            disguise: self.disguise,
+        }
+    }
+
+    fn peek(&self, ahead: usize) -> u8 {
+        self.source.get(self.at + ahead).copied().unwrap_or(0)
+    }
+
+    /// Writes something else for the next `len` bytes and goes past them.
+    fn substitute(&mut self, len: usize, text: &[u8]) {
+        self.out
+            .extend_from_slice(&self.source[self.copied..self.at]);
+        self.out.extend_from_slice(text);
+        self.at += len;
+        self.copied = self.at;
+    }
+
+    /// Goes on until the end, or until the first token that is sure to be refused.
+    fn run(&mut self) {
+        while self.at < self.source.len() && self.disguise.is_none() {
+            match (self.peek(0), self.peek(1)) {
+                (b'-', b'-') => {
+                    self.comment();
+                    continue;
+                }
+                (b' ' | b'\t'..=b'\r', _) => {
+                    self.at += 1;
+                    continue;
+                }
+                (b'[', b'[' | b'=') if self.long_bracket() => {}
+                (b'"' | b'\'', _) => self.string(),
+                (b'0'..=b'9', _) | (b'.', b'0'..=b'9') => self.number(),
+                (b'a'..=b'z' | b'A'..=b'Z' | b'_', _) => self.word(),
+                (b':', b':') => self.substitute(2, b": :"),
+                (byte @ 0x80.., _) => {
+                    let original = [b"near '", &[byte][..], b"'"].concat();
+                    self.disguise = Some((b"near '`'".to_vec(), original));
+                    self.substitute(1, b"`");
+                }
+                (byte, _) => self.punctuation(byte),
+            }
+            self.last_end = self.at;
+        }
+        self.end_return();
+    }
+
+    fn punctuation(&mut self, byte: u8) {
+        match byte {
+            b'{' => self.braces += 1,
+            b'}' => self.braces = self.braces.saturating_sub(1),
+            b';' if self
+                .returning
+                .is_some_and(|(_, braces, _)| braces == self.braces) =>
+            {
+                self.end_return();
+            }
+            _ => {}
+        }
+        self.at += 1;
+    }
+
+    /// Keeps account of blocks, to know which `return` is the chunk's own and where it ends.
+    fn keyword(&mut self, word: &[u8]) {
+        let ends_block = matches!(word, b"end" | b"else" | b"elseif" | b"until");
+        if ends_block
+            && self
+                .returning
+                .is_some_and(|(blocks, ..)| blocks == self.blocks.len())
+        {
+            self.end_return();
+        }
+        match word {
+            b"function" => self.blocks.push(true),
+            b"do" | b"if" | b"repeat" => self.blocks.push(false),
+            b"end" | b"until" => {
+                self.blocks.pop();
+            }
+            b"return" if !self.blocks.contains(&true) => {
+                let end = self.at + word.len();
+                self.returning = Some((self.blocks.len(), self.braces, end));
+            }
+            _ => {}
+        }
+    }
+
+    /// A call at the end of the returned expression, which only these characters can close,
+    /// gets company.
+    fn end_return(&mut self) {
+        let Some((_, _, start)) = self.returning.take() else {
+            return;
+        };
+        let ends = self.last_end > start
+            && matches!(
+                self.source[self.last_end - 1],
+                b')' | b'}' | b'"' | b'\'' | b']'
+            );
+        if self.undo_tail_calls && ends && self.disguise.is_none() && self.last_end >= self.copied {
+            self.out
+                .extend_from_slice(&self.source[self.copied..self.last_end]);
+            self.out.extend_from_slice(b",nil");
+            self.copied = self.last_end;
+        }
+    }
+
+    fn comment(&mut self) {
+        self.at += 2;
+        if self.peek(0) == b'[' && self.long_bracket() {
+            return;
+        }
+        let rest = &self.source[self.at..];
+        self.at += memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+    }
+
+    /// Goes past `[[…]]` or `[=[…]=]`; says no, and stays, when no long bracket begins here.
+    fn long_bracket(&mut self) -> bool {
+        let rest = &self.source[self.at + 1..];
+        let level = rest.iter().take_while(|&&byte| byte == b'=').count();
+        if rest.get(level) != Some(&b'[') {
+            return false;
+        }
+        let end = [b"]", "=".repeat(level).as_bytes(), b"]"].concat();
+        let body = &rest[level + 1..];
+        let len = memchr::memmem::find(body, &end).map_or(body.len(), |found| found + end.len());
+        self.at += 1 + level + 1 + len;
+        true
+    }
+
+    fn string(&mut self) {
+        let quote = self.peek(0);
+        self.at += 1;
+        while self.at < self.source.len() {
+            match self.peek(0) {
+                b'\\' => self.escape(),
+                b'\n' | b'\r' => return,
+                byte => {
+                    self.at += 1;
+                    if byte == quote {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Any other character stands for itself in Lua 5.1.
+    fn escape(&mut self) {
+        match self.peek(1) {
+            b'a'
+            | b'b'
+            | b'f'
+            | b'n'
+            | b'r'
+            | b't'
+            | b'v'
+            | b'\\'
+            | b'"'
+            | b'\''
+            | b'\n'
+            | b'0'..=b'9' => self.at += 2,
+            b'\r' => self.at += 2 + usize::from(self.peek(2) == b'\n'),
+            _ if self.at + 1 >= self.source.len() => self.at += 1,
+            _ => {
+                self.substitute(1, b"");
+                self.at += 1;
+            }
+        }
+    }
+
+    fn number(&mut self) {
+        let rest = &self.source[self.at..];
+        let mut len = rest
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit() || **byte == b'.')
+            .count();
+        if matches!(rest.get(len), Some(b'e' | b'E')) {
+            len += 1;
+            len += usize::from(matches!(rest.get(len), Some(b'+' | b'-')));
+        }
+        let is_word = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+        len += rest[len..].iter().take_while(is_word).count();
+        let token = &rest[..len];
+        if super::numbers::parse(token).is_some() {
+            self.at += len;
+            return;
+        }
+        // LuaJIT has more forms of numbers, but this is none of them.
+        let token = token.to_vec();
+        self.substitute(len, b"1zz");
+        self.disguise = Some((b"1zz".to_vec(), token));
+    }
+
+    /// `goto` is a name like any other.
+    fn word(&mut self) {
+        let rest = &self.source[self.at..];
+        let is_word = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+        let len = rest.iter().take_while(is_word).count();
+        if &rest[..len] == b"goto" {
+            let after = rest[len..].iter().find(|byte| !byte.is_ascii_whitespace());
+            if after.is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') {
+                self.substitute(len, b"goto_");
+                return;
+            }
+        }
+        self.keyword(&rest[..len]);
+        self.at += len;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(source: &str, expected: &str) {
+        assert_eq!(
+            String::from_utf8_lossy(&adapt(source.as_bytes()).text),
+            expected
+        );
+    }
+
+    #[test]
+    fn plain_lua_is_left_as_it_is() {
+        for source in [
+            "return redis.call('GET', KEYS[1])",
+            "local a = 0x10 + 1e-5 .. '\\065\\n' --[[ 1LL \\x ]] -- é",
+            "return [==[ \\x41 ]] goto a ]==], \"é\"",
+            "local goto = 1 return goto",
+            "return a[b[1]]",
+        ] {
+            assert!(
+                matches!(adapt(source.as_bytes()).text, Cow::Borrowed(_)),
+                "{source}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_chunks_own_tail_calls_are_undone() {
+        for (source, expected) in [
+            ("return f(x)", "return f(x),nil"),
+            ("return f'x' -- )", "return f'x',nil -- )"),
+            (
+                "if a then return f{1;2}; else return end",
+                "if a then return f{1;2},nil; else return end",
+            ),
+            (
+                "local function g() return f() end return g()",
+                "local function g() return f() end return g(),nil",
+            ),
+            (
+                "return function() return f() end",
+                "return function() return f() end",
+            ),
+            (
+                "for i=1,2 do return f(function() return 1 end) end",
+                "for i=1,2 do return f(function() return 1 end),nil end",
+            ),
+            ("return 1", "return 1"),
+        ] {
+            let adapted = adapt_chunk(source.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&adapted.text), expected);
+        }
+    }
+
+    #[test]
+    fn escapes_beyond_the_language_stand_for_themselves() {
+        check(r#"return "\x41\u{41}\q\\x""#, r#"return "x41u{41}q\\x""#);
+    }
+
+    #[test]
+    fn tokens_beyond_the_language_are_refused_in_its_words() {
+        check("goto a ::a::", "goto_ a : :a: :");
+        let adapted = adapt(b"return 1LL");
+        let message = adapted.restore(b"user_script:1: malformed number near '1zz'");
+        assert_eq!(message, b"user_script:1: malformed number near '1LL'");
+        let adapted = adapt("local é=1".as_bytes());
+        let message = adapted.restore(b"user_script:1: '<name>' expected near '`'");
+        assert_eq!(message, b"user_script:1: '<name>' expected near '\xC3'");
+        check("#!x", " #!x");
+    }
+}
