@@ -21,6 +21,7 @@ pub mod keys;
 pub mod lists;
 pub mod pubsub;
 mod scanning;
+pub mod scripting;
 pub mod serialization;
 pub mod server;
 pub mod sets;
@@ -44,6 +45,7 @@ static FAMILIES: &[&[Command]] = &[
     keys::COMMANDS,
     lists::COMMANDS,
     pubsub::COMMANDS,
+    scripting::COMMANDS,
     serialization::COMMANDS,
     server::COMMANDS,
     sets::COMMANDS,

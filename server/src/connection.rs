@@ -17,8 +17,10 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use crate::{
+    command::scripting::{self, WhileBusy},
     engine::{Engine, Flow},
-    reply::Reply,
+    error::Error,
+    reply::{Protocol, Reply},
     resp::{Decoder, Encoder, Limits, ProtocolError},
     session::{ClientId, Handle, Session},
     shared::Shared,
@@ -47,49 +49,61 @@ pub async fn serve(
     addr: String,
     laddr: String,
 ) {
-    let (id, authenticated) = join(&shared, &handle, addr, laddr);
+    let leave = Leave {
+        shared: shared.clone(),
+        id: None,
+    };
     let mut connection = Connection {
         stream,
-        shared: shared.clone(),
+        shared,
         handle,
-        id,
+        joining: Some((addr, laddr)),
+        leave,
+        protocol: Protocol::Resp2,
         input: BytesMut::new(),
         decoder: Decoder::default(),
         output: Vec::new(),
         written: 0,
         state: State::Open,
-        authenticated,
+        authenticated: false,
         delayed: false,
         more: false,
         ended: false,
     };
-    let leave = Leave { shared, id };
+    let shared = connection.shared.clone();
+    if let Some(mut engine) = shared.lock_unless_busy() {
+        connection.join(&mut engine);
+        shared.unlock(engine);
+    }
     connection.run().await;
-    drop(leave);
-}
-
-/// Makes a client known; tells its name, and whether it may do without a password.
-fn join(shared: &Shared, handle: &Arc<Handle>, addr: String, laddr: String) -> (ClientId, bool) {
-    let mut engine = shared.lock();
-    let id = engine.connect(handle.clone(), addr, laddr);
-    let authenticated = !engine.config.requires_auth();
-    shared.unlock(engine);
-    shared.clients.insert(id.number, handle.clone());
-    (id, authenticated)
 }
 
 /// Tells the engine that a client is gone, also when its task is dropped half-way.
 struct Leave {
     shared: Arc<Shared>,
-    id: ClientId,
+    /// None for one that the engine does not know yet.
+    id: Option<ClientId>,
 }
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        self.shared.clients.remove(&self.id.number);
-        let mut engine = self.shared.lock();
-        engine.disconnect(self.id);
-        self.shared.unlock(engine);
+        let Some(id) = self.id else { return };
+        self.shared.clients.remove(&id.number);
+        if let Some(mut engine) = self.shared.lock_unless_busy() {
+            engine.disconnect(id);
+            return self.shared.unlock(engine);
+        }
+        // A script has the engine to itself, and this thread is needed to hear who would end it.
+        let shared = self.shared.clone();
+        let leave = move || {
+            let mut engine = shared.lock();
+            engine.disconnect(id);
+            shared.unlock(engine);
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(leave)),
+            Err(_) => leave(),
+        }
     }
 }
 
@@ -106,7 +120,11 @@ struct Connection<S> {
     stream: S,
     shared: Arc<Shared>,
     handle: Arc<Handle>,
-    id: ClientId,
+    /// The addresses of a client that the engine does not know yet.
+    joining: Option<(String, String)>,
+    leave: Leave,
+    /// What the client spoke last.
+    protocol: Protocol,
     input: BytesMut,
     decoder: Decoder,
     output: Vec<u8>,
@@ -174,8 +192,11 @@ impl<S: Stream> Connection<S> {
         if !signaled && matches!(first, Ok(None)) && !too_long {
             return Turn::Done;
         }
-        let mut engine = shared.lock();
-        let Some(mut session) = engine.sessions.take(self.id) else {
+        let Some(mut engine) = shared.lock_unless_busy() else {
+            return self.turn_while_busy(first);
+        };
+        self.join(&mut engine);
+        let Some(mut session) = self.leave.id.and_then(|id| engine.sessions.take(id)) else {
             self.state = State::Closing;
             return Turn::Done;
         };
@@ -193,6 +214,7 @@ impl<S: Stream> Connection<S> {
         }
         let turn = self.batch(&mut engine, &mut session, first);
         self.authenticated = session.authenticated;
+        self.protocol = session.protocol;
         let grown = self.output.len().saturating_sub(before) as u64;
         session.bytes_out += grown;
         let now = engine.keys.now().seconds();
@@ -201,6 +223,42 @@ impl<S: Stream> Connection<S> {
         shared.unlock(engine);
         self.note_unwritten();
         turn
+    }
+
+    /// Makes the client known, once.
+    fn join(&mut self, engine: &mut Engine) {
+        let Some((addr, laddr)) = self.joining.take() else {
+            return;
+        };
+        let id = engine.connect(self.handle.clone(), addr, laddr);
+        self.authenticated = !engine.config.requires_auth();
+        self.shared.clients.insert(id.number, self.handle.clone());
+        self.leave.id = Some(id);
+    }
+
+    /// A turn without the engine, which a script has to itself for too long.
+    fn turn_while_busy(&mut self, first: Result<Option<usize>, ProtocolError>) -> Turn {
+        let mut next = first;
+        while let (State::Open, Ok(Some(len))) = (self.state, &next) {
+            let len = *len;
+            let args = self.decoder.args(&self.input);
+            let known = self.authenticated
+                || self.joining.is_some() && !self.shared.auth_required.load(Ordering::Relaxed);
+            let mut reply = Encoder::new(&mut self.output, self.protocol);
+            if args.is_empty() {
+            } else if !known {
+                reply.error(&Error::text("NOAUTH Authentication required."));
+            } else if let WhileBusy::Shutdown =
+                scripting::answer_while_busy(&self.shared.script, &args, &mut reply)
+            {
+                self.shared.begin_stop();
+            }
+            drop(args);
+            self.consume(len);
+            next = self.decode();
+        }
+        // What the engine has for this client comes after the script, which signals all.
+        Turn::Done
     }
 
     fn batch(

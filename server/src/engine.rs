@@ -28,6 +28,7 @@ use crate::{
     random::Random,
     reply::{Protocol, Reply},
     resp::Encoder,
+    script::{Control, Scripts},
     session::{ClientId, Handle, Queued, ReplyMode, Session, Sessions},
     slowlog::SlowLog,
     stats::Stats,
@@ -100,6 +101,11 @@ pub struct Engine {
     pub on_settings: Option<OnSettings>,
     /// When clients are looked through for those that are idle or slow for too long.
     next_sweep: Option<Time>,
+    /// The script cache; none while no script has come, or while one runs.
+    pub scripts: Option<Box<Scripts>>,
+    pub script_control: Arc<Control>,
+    /// Called once when a script turns out to run for long, from within it.
+    pub on_busy: Option<fn()>,
     /// A client asked for the end of the server (SHUTDOWN).
     pub shutdown: bool,
     watchers: HashMap<(usize, ByteStr), Vec<ClientId>>,
@@ -124,6 +130,9 @@ impl Engine {
             },
             on_settings: None,
             next_sweep: None,
+            scripts: None,
+            script_control: Arc::new(Control::default()),
+            on_busy: None,
             shutdown: false,
             keys: Keyspace::new(databases, now),
             sessions: Sessions::default(),
@@ -895,12 +904,22 @@ impl Engine {
     /// Takes over settings that other parts keep for themselves.
     pub fn apply_config(&mut self) {
         self.keys.notify = self.config.hot.notify;
+        let threshold_ms = self.config.int("busy-reply-threshold");
+        self.script_control.set_threshold_ms(threshold_ms);
         if self.config.hot.timeout > 0 {
             self.sweep_soon();
         }
         if let Some(changed) = &self.on_settings {
             changed(&self.config);
         }
+    }
+
+    /// Takes the scripts out, to be put back; makes their cache when the first one comes.
+    pub fn take_scripts(&mut self) -> Box<Scripts> {
+        let control = &self.script_control;
+        self.scripts
+            .take()
+            .unwrap_or_else(|| Box::new(Scripts::new(Arc::clone(control))))
     }
 
     // ---- Messages ----

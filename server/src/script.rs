@@ -282,6 +282,9 @@ fn describe_error(stack: &Stack<'_>, position: Option<Position>) -> Error {
         message.extend_from_slice(stack.text(-1).unwrap_or(b"ERR unknown error"));
     } else {
         message.extend_from_slice(b"ERR ");
+        if stack.bytes(-1) == Some(b"stack overflow") {
+            message.extend_from_slice(b"user_script:1: ");
+        }
         library::base::push_string_of(stack, -1);
         message.extend_from_slice(stack.bytes(-1).unwrap_or_default());
     }

@@ -173,7 +173,10 @@ impl Builder {
                 clock.set(at);
             }
         }
-        let engine = self.new_engine(clock.now());
+        let mut engine = self.new_engine(clock.now());
+        if !self.in_runtime {
+            engine.on_busy = Some(hand_worker_over);
+        }
         let shared = Shared::new(engine, clock);
         let runtime = if self.in_runtime {
             None
@@ -495,6 +498,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // A script that runs would hold everything up.
+        let _ = self.shared.script.kill(crate::script::Killer::Shutdown);
         self.disconnect_all();
         if let Some(path) = &self.builder.unix_socket {
             let _ = std::fs::remove_file(path);
@@ -571,10 +576,14 @@ fn prepare(
 ) -> Option<&'static str> {
     // Replies are small and are written whole; waiting to fill a packet only delays them.
     let _ = stream.set_nodelay(true);
-    let engine = shared.lock();
-    let keep_alive = engine.config.hot.tcp_keepalive;
-    let open = engine.config.hot.protected_mode && !engine.config.requires_auth();
-    drop(engine);
+    let (keep_alive, open) = match shared.lock_unless_busy() {
+        Some(engine) => {
+            let hot = &engine.config.hot;
+            let open = hot.protected_mode && !engine.config.requires_auth();
+            (hot.tcp_keepalive, open)
+        }
+        None => (0, !shared.auth_required.load(Ordering::Relaxed)),
+    };
     if keep_alive > 0 {
         let time = Duration::from_secs(keep_alive);
         let settings = socket2::TcpKeepalive::new().with_time(time);
@@ -593,6 +602,18 @@ fn refuse(mut stream: impl connection::Stream + 'static, text: &'static str) {
     });
 }
 
+/// Has another thread take over what this one would do besides the script that it runs, so that
+/// whoever wants to end the script is heard.
+fn hand_worker_over() {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    tokio::task::block_in_place(|| {
+        // A task that runs meanwhile proves that the worker was taken over; it is not taken back.
+        let (taken_over, wait) = std::sync::mpsc::channel();
+        tokio::spawn(async move { taken_over.send(()) });
+        let _ = wait.recv_timeout(PATIENCE);
+    });
+}
+
 /// Gives a new connection its task, unless there are too many.
 fn admit(
     stream: impl connection::Stream + 'static,
@@ -601,12 +622,11 @@ fn admit(
     laddr: String,
 ) {
     let shared = shared.clone();
-    let full = {
-        let mut engine = shared.lock();
+    let full = shared.lock_unless_busy().is_some_and(|mut engine| {
         let full = engine.sessions.len() >= engine.config.hot.max_clients;
         engine.stats.rejected_connections += u64::from(full);
         full
-    };
+    });
     if full {
         return refuse(stream, "-ERR max number of clients reached\r\n");
     }

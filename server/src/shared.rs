@@ -1,8 +1,11 @@
 //! What every connection of one server shares.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use dashmap::DashMap;
@@ -13,12 +16,15 @@ use crate::{
     clock::{Clock, Time},
     engine::Engine,
     keyspace::Trash,
+    script::Control,
     session::Handle,
 };
 
 /// The engine behind its one lock, the clock, and what can be reached without the lock.
 pub struct Shared {
     engine: Mutex<Engine>,
+    /// What can be known of a running script while it has the engine to itself.
+    pub script: Arc<Control>,
     pub clock: Clock,
     /// Every connection by its number, reachable while the engine is busy.
     pub clients: DashMap<u64, Arc<Handle>>,
@@ -33,6 +39,8 @@ pub struct Shared {
     /// Wakes whoever waits for the end of the server.
     pub stop: Notify,
     pub stopping: AtomicBool,
+    /// Must a client log in before it may end a script that keeps the engine busy?
+    pub auth_required: AtomicBool,
 }
 
 impl Shared {
@@ -40,6 +48,7 @@ impl Shared {
         let bulk_len_max = AtomicI64::new(engine.config.hot.bulk_len_max);
         let query_buffer_max = AtomicUsize::new(engine.config.hot.query_buffer_max);
         Arc::new(Shared {
+            script: Arc::clone(&engine.script_control),
             bulk_len_max,
             query_buffer_max,
             engine: Mutex::new(engine),
@@ -49,6 +58,7 @@ impl Shared {
             scheduled: AtomicU64::new(u64::MAX),
             stop: Notify::new(),
             stopping: AtomicBool::new(false),
+            auth_required: AtomicBool::new(true),
         })
     }
 
@@ -59,6 +69,20 @@ impl Shared {
         engine
     }
 
+    /// As `lock`, but gives up while a script has the engine to itself for too long.
+    pub fn lock_unless_busy(&self) -> Option<MutexGuard<'_, Engine>> {
+        const PATIENCE: Duration = Duration::from_millis(10);
+        loop {
+            if let Some(mut engine) = self.engine.try_lock_for(PATIENCE) {
+                engine.set_now(self.clock.now());
+                return Some(engine);
+            }
+            if self.script.is_busy() {
+                return None;
+            }
+        }
+    }
+
     /// Lets go of the engine, sees that the timer wakes in time, and frees what was left to free.
     pub fn unlock(&self, mut engine: MutexGuard<'_, Engine>) {
         let earliest = engine.earliest();
@@ -67,10 +91,17 @@ impl Shared {
             .store(engine.config.hot.bulk_len_max, Ordering::Relaxed);
         self.query_buffer_max
             .store(engine.config.hot.query_buffer_max, Ordering::Relaxed);
+        let auth_required = engine.config.requires_auth();
+        self.auth_required.store(auth_required, Ordering::Relaxed);
         let shutdown = std::mem::take(&mut engine.shutdown);
         drop(engine);
         if shutdown {
             self.begin_stop();
+        }
+        if self.script.take_was_busy() {
+            for client in &self.clients {
+                client.signal();
+            }
         }
         if earliest.micros() < self.scheduled.load(Ordering::Relaxed) {
             self.timer.notify_one();
@@ -81,7 +112,11 @@ impl Shared {
     /// Does all the work that is due, in turns so that others get theirs, and tells when to come
     /// again.
     pub fn tick(&self) -> (bool, Option<Time>) {
-        let mut engine = self.lock();
+        let Some(mut engine) = self.lock_unless_busy() else {
+            // Nothing can be done until the script ends.
+            let soon = Time::from_millis(self.clock.now().millis() + 20);
+            return (true, Some(soon));
+        };
         let done = engine.tick();
         let next = engine.next_deadline();
         let scheduled = next.map_or(u64::MAX, Time::micros);

@@ -47,6 +47,7 @@ pub struct Control {
     is_function: AtomicBool,
     wrote: AtomicBool,
     busy: AtomicBool,
+    was_busy: AtomicBool,
     request: AtomicU8,
     killed: AtomicBool,
     threshold_ms: AtomicU64,
@@ -55,6 +56,8 @@ pub struct Control {
     /// start, in nanoseconds from `base`; zero before.
     since: AtomicU64,
     running: Mutex<Running>,
+    libraries: AtomicU64,
+    functions: AtomicU64,
 }
 
 /// What the hook does next.
@@ -76,12 +79,15 @@ impl Default for Control {
             is_function: AtomicBool::new(false),
             wrote: AtomicBool::new(false),
             busy: AtomicBool::new(false),
+            was_busy: AtomicBool::new(false),
             request: AtomicU8::new(0),
             killed: AtomicBool::new(false),
             threshold_ms: AtomicU64::new(BUSY_THRESHOLD_MS),
             base: Instant::now(),
             since: AtomicU64::new(0),
             running: Mutex::new(Running::default()),
+            libraries: AtomicU64::new(0),
+            functions: AtomicU64::new(0),
         }
     }
 }
@@ -96,6 +102,11 @@ impl Control {
     /// Is a script running longer than the threshold? Then other clients get `-BUSY`.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Relaxed)
+    }
+
+    /// Has a busy script ended since this was last asked? Others may wait to hear of it.
+    pub fn take_was_busy(&self) -> bool {
+        self.was_busy.load(Relaxed) && self.was_busy.swap(false, Relaxed)
     }
 
     /// Is what runs a function, so that `FUNCTION KILL` is the way to end it?
@@ -138,6 +149,11 @@ impl Control {
         Some((self.running.lock().clone(), self.elapsed()))
     }
 
+    /// How many function libraries there are, and functions in them.
+    pub fn libraries(&self) -> (u64, u64) {
+        (self.libraries.load(Relaxed), self.functions.load(Relaxed))
+    }
+
     /// How long the script has been running, from the first look on.
     fn elapsed(&self) -> Duration {
         let now = self.base.elapsed();
@@ -163,6 +179,7 @@ impl Control {
     pub(super) fn end(&self) {
         self.runs.store(false, Relaxed);
         if self.busy.swap(false, Relaxed) {
+            self.was_busy.store(true, Relaxed);
             *self.running.lock() = Running::default();
         }
         self.since.store(0, Relaxed);

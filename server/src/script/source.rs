@@ -17,8 +17,12 @@ pub struct Adapted<'a> {
 impl Adapted<'_> {
     /// The compiler's message in terms of the original text.
     pub fn restore(&self, message: &[u8]) -> Vec<u8> {
+        let message = match message.strip_suffix(b"no loop to break") {
+            Some(_) => [message, b" near '<eof>'"].concat(),
+            None => message.to_vec(),
+        };
         let mut message = replace_last(
-            message,
+            &message,
             b"invalid escape sequence near",
             b"escape sequence too large near",
         );
@@ -131,16 +135,29 @@ impl<'a> Adapter<'a> {
                 (b'0'..=b'9', _) | (b'.', b'0'..=b'9') => self.number(),
                 (b'a'..=b'z' | b'A'..=b'Z' | b'_', _) => self.word(),
                 (b':', b':') => self.substitute(2, b": :"),
-                (byte @ 0x80.., _) => {
-                    let original = [b"near '", &[byte][..], b"'"].concat();
-                    self.disguise = Some((b"near '`'".to_vec(), original));
-                    self.substitute(1, b"`");
+                (b'<', b'<') => self.substitute(2, b"< <"),
+                (b'>', b'>') => self.substitute(2, b"> >"),
+                (b'-', b'>') => self.substitute(2, b"- >"),
+                (b'~', b'=') => self.at += 2,
+                (byte @ (b'+' | b'-' | b'*' | b'/' | b'%' | b'^'), _) if self.is_assignment() => {
+                    self.disguise(1, &[byte]);
+                }
+                (b'.', b'.') if self.is_assignment() => self.disguise(2, b".."),
+                (byte @ (0x80.. | b'!' | b'~' | b'&' | b'|' | b'?'), _) => {
+                    self.disguise(1, &[byte]);
                 }
                 (byte, _) => self.punctuation(byte),
             }
             self.last_end = self.at;
         }
         self.end_return();
+    }
+
+    /// Puts a character that no Lua knows in the place of a token that only LuaJIT does.
+    fn disguise(&mut self, len: usize, token: &[u8]) {
+        let original = [b"near '", token, b"'"].concat();
+        self.disguise = Some((b"near '`'".to_vec(), original));
+        self.substitute(len, b"`");
     }
 
     fn punctuation(&mut self, byte: u8) {
@@ -288,21 +305,97 @@ impl<'a> Adapter<'a> {
         self.disguise = Some((b"1zz".to_vec(), token));
     }
 
-    /// `goto` is a name like any other.
     fn word(&mut self) {
         let rest = &self.source[self.at..];
-        let is_word = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
-        let len = rest.iter().take_while(is_word).count();
-        if &rest[..len] == b"goto" {
-            let after = rest[len..].iter().find(|byte| !byte.is_ascii_whitespace());
-            if after.is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') {
-                self.substitute(len, b"goto_");
-                return;
-            }
+        let len = word_len(rest);
+        let word = &rest[..len];
+        if matches!(word, b"goto" | b"const" | b"continue") && self.is_statement(word) {
+            // As a name, which it is in Lua 5.1, it is refused for what follows.
+            self.substitute(len, &[word, b"_"].concat());
+            return;
         }
         self.keyword(&rest[..len]);
         self.at += len;
     }
+}
+
+impl Adapter<'_> {
+    /// Would LuaJIT take the word at hand for the beginning of a statement of its own?
+    fn is_statement(&self, word: &[u8]) -> bool {
+        let rest = self.source[self.at + word.len()..].trim_ascii_start();
+        let next = &rest[..word_len(rest)];
+        let leads_on = match word {
+            b"continue" => rest.is_empty() || rest[0] == b';' || !next.is_empty(),
+            _ => !next.is_empty() && !KEYWORDS.contains(&next),
+        };
+        leads_on && self.begins_statement()
+    }
+
+    /// Could a statement begin behind the last token?
+    fn begins_statement(&self) -> bool {
+        let before = &self.source[..self.last_end];
+        let start = before
+            .iter()
+            .rposition(|byte| !is_word(*byte))
+            .map_or(0, |at| at + 1);
+        match &before[start..] {
+            b"" => before.last().is_none_or(|byte| b")]};\"'".contains(byte)),
+            word => !matches!(
+                word,
+                b"return"
+                    | b"and"
+                    | b"or"
+                    | b"not"
+                    | b"local"
+                    | b"function"
+                    | b"in"
+                    | b"if"
+                    | b"while"
+                    | b"until"
+                    | b"elseif"
+                    | b"for"
+            ),
+        }
+    }
+
+    /// `+=` and its like.
+    fn is_assignment(&self) -> bool {
+        let len = if self.peek(0) == b'.' { 2 } else { 1 };
+        let rest = self.source[self.at + len..].trim_ascii_start();
+        rest.first() == Some(&b'=') && rest.get(1) != Some(&b'=')
+    }
+}
+
+const KEYWORDS: [&[u8]; 21] = [
+    b"and",
+    b"break",
+    b"do",
+    b"else",
+    b"elseif",
+    b"end",
+    b"false",
+    b"for",
+    b"function",
+    b"if",
+    b"in",
+    b"local",
+    b"nil",
+    b"not",
+    b"or",
+    b"repeat",
+    b"return",
+    b"then",
+    b"true",
+    b"until",
+    b"while",
+];
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn word_len(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| is_word(**byte)).count()
 }
 
 #[cfg(test)]
@@ -375,6 +468,21 @@ mod tests {
         let adapted = adapt("local é=1".as_bytes());
         let message = adapted.restore(b"user_script:1: '<name>' expected near '`'");
         assert_eq!(message, b"user_script:1: '<name>' expected near '\xC3'");
-        check("#!x", " #!x");
+        check("x += 1", "x `= 1");
+        check("const x = 1", "const_ x = 1");
+        check("while 1 do continue end", "while 1 do continue_ end");
+        check(
+            "local continue = 1 return continue",
+            "local continue = 1 return continue",
+        );
+        check(
+            "if const then goto = const end",
+            "if const then goto = const end",
+        );
+        check("#x", " #x");
+        check("return a<<b, c->d", "return a< <b, c- >d");
+        for operator in ["!", "~", "&", "|", "?"] {
+            check(&format!("return a {operator} b ~= c"), "return a ` b ~= c");
+        }
     }
 }

@@ -75,7 +75,8 @@ fn collect_garbage(stack: &Stack<'_>) -> Outcome {
         }
         b"count" => stack.used_memory() as f64 / 1024.0,
         b"step" => {
-            let done = stack.collect(Some(stack.optional_integer(2, 0)?));
+            let size = stack.optional_integer(2, 0)?;
+            let done = stack.collect((size > 0).then_some(size)) || size <= 0;
             stack.push_boolean(done);
             return Ok(1);
         }
@@ -177,7 +178,10 @@ fn pairs(stack: &Stack<'_>) -> Outcome {
 
 /// The error of a command, a table, reaches the caller of `pcall` as its text.
 fn protected_call(stack: &Stack<'_>) -> Outcome {
-    stack.check_any(1)?;
+    if stack.top() == 0 {
+        stack.push_bytes(b"bad argument #1 to 'pcall' (value expected)");
+        return failed(stack);
+    }
     match stack.call(stack.top() - 1, None) {
         Ok(()) => succeeded(stack),
         Err(Raised) => {

@@ -98,6 +98,12 @@ fn convert(
         b'c' => {
             let byte = stack.check_number(argument).map(numbers::truncate)? as u8;
             spec.pad(&[byte], out);
+            // C's strings end at a zero byte.
+            if byte == 0 {
+                let from = out.len() - spec.width.max(1);
+                let len = out[from..].iter().position(|&byte| byte == 0).unwrap_or(0);
+                out.truncate(from + len);
+            }
         }
         b'd' | b'i' => {
             let value = stack.check_integer(argument)?;

@@ -26,14 +26,12 @@ fn log(stack: &Stack<'_>) -> Outcome {
     Ok(1)
 }
 
-/// The 48-bit linear congruential generator of `drand48`, seeded the same way everywhere.
+/// The 48-bit linear congruential generator of `drand48`, which begins as C's does.
 pub struct Random(Cell<u64>);
 
 impl Default for Random {
     fn default() -> Self {
-        let random = Random(Cell::new(0));
-        random.seed(0);
-        random
+        Random(Cell::new(0x1234_ABCD_330E))
     }
 }
 

@@ -135,6 +135,12 @@ fn sort(stack: &Stack<'_>) -> Outcome {
     if stack.type_of(3) == Type::Nil {
         stack.pop(1);
     }
-    stack.call(stack.top() - 1, Some(0))?;
-    Ok(0)
+    let Err(raised) = stack.call(stack.top() - 1, Some(0)) else {
+        return Ok(0);
+    };
+    const DISORDER: &str = "invalid order function for sorting";
+    if stack.bytes(-1) == Some(DISORDER.as_bytes()) {
+        return Err(stack.fail(DISORDER));
+    }
+    Err(raised)
 }

@@ -1,0 +1,502 @@
+//! EVAL and SCRIPT: scripts that run as one step, and their cache.
+
+use std::sync::Arc;
+
+use super::{help, *};
+use crate::{
+    command::spec::{Categories, Flags, KeySpec},
+    script::{self, Control, Host, Killer, LogLevel, Refusal, Running, Scripts},
+};
+
+const NOTES_RW: &str =
+    "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const NOTES_RO: &str =
+    "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
+
+const NO_SCRIPT: Error = Error::text("NOSCRIPT No matching script.");
+const NOTHING_RUNS: Error = Error::text("NOTBUSY No scripts in execution right now.");
+const HAS_WRITTEN: Error = Error::text(
+    "UNKILLABLE Sorry the script already executed write commands against the dataset. \
+     You can either wait the script termination or kill the server in a hard way using the \
+     SHUTDOWN NOSAVE command.",
+);
+const BUSY_SCRIPT: Error = Error::text(
+    "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+);
+const BUSY_FUNCTION: Error = Error::text(
+    "BUSY Valkey is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.",
+);
+
+const RUNS: Flags = Flags::of([
+    Flags::NOSCRIPT,
+    Flags::STALE,
+    Flags::SKIP_MONITOR,
+    Flags::NO_MANDATORY_KEYS,
+    Flags::MOVABLEKEYS,
+]);
+const RUNS_RO: Flags = Flags::of([
+    Flags::READONLY,
+    Flags::NOSCRIPT,
+    Flags::STALE,
+    Flags::SKIP_MONITOR,
+    Flags::NO_MANDATORY_KEYS,
+    Flags::MOVABLEKEYS,
+]);
+const MANAGES: Flags = Flags::of([Flags::NOSCRIPT, Flags::STALE]);
+
+/// What the rows of this group have in common.
+const ROW: Command = Command {
+    categories: Categories::SCRIPTING,
+    group: "scripting",
+    since: "2.6.0",
+    ..Command::BASE
+};
+
+/// What the rows that run a script have in common.
+const RUN: Command = Command {
+    arity: -3,
+    complexity: "that of the script",
+    ..ROW
+};
+
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "eval",
+        flags: RUNS,
+        keys: &[KeySpec::counted("RW access update", 2).noted(NOTES_RW)],
+        summary: "Runs a Lua script.",
+        args: "script:string numkeys:integer [key:key...] [arg:string...]",
+        handler: eval,
+        ..RUN
+    },
+    Command {
+        name: "eval_ro",
+        flags: RUNS_RO,
+        keys: &[KeySpec::counted("RO access", 2).noted(NOTES_RO)],
+        since: "7.0.0",
+        summary: "Runs a Lua script that may only read.",
+        args: "script:string numkeys:integer [key:key...] [arg:string...]",
+        handler: eval_ro,
+        ..RUN
+    },
+    Command {
+        name: "evalsha",
+        flags: RUNS,
+        keys: &[KeySpec::counted("RW access update", 2)],
+        summary: "Runs a cached Lua script by its SHA1.",
+        args: "sha1:string numkeys:integer [key:key...] [arg:string...]",
+        handler: evalsha,
+        ..RUN
+    },
+    Command {
+        name: "evalsha_ro",
+        flags: RUNS_RO,
+        keys: &[KeySpec::counted("RO access", 2)],
+        since: "7.0.0",
+        summary: "Runs a cached Lua script that may only read.",
+        args: "sha1:string numkeys:integer [key:key...] [arg:string...]",
+        handler: evalsha_ro,
+        ..RUN
+    },
+    Command {
+        name: "script",
+        arity: -2,
+        categories: Categories::NONE,
+        summary: "Holds the commands about scripts.",
+        complexity: "that of the subcommand",
+        subcommands: &[
+            Command {
+                name: "script|debug",
+                arity: -3,
+                flags: Flags::of([Flags::NOSCRIPT]),
+                since: "3.2.0",
+                summary: "Chooses a debugging mode; there is no debugger, so it must be NO.",
+                args: "mode<YES|SYNC|NO> [engine:string]",
+                handler: script_debug,
+                ..ROW
+            },
+            Command {
+                name: "script|exists",
+                arity: -3,
+                flags: MANAGES,
+                tips: &[
+                    "request_policy:all_shards",
+                    "response_policy:agg_logical_and",
+                ],
+                summary: "Tells which scripts are cached.",
+                complexity: "O(N) where N is the number of scripts named",
+                args: "sha1:string...",
+                handler: script_exists,
+                ..ROW
+            },
+            Command {
+                name: "script|flush",
+                arity: -2,
+                flags: MANAGES,
+                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                summary: "Forgets every cached script.",
+                complexity: "O(N) where N is the number of scripts cached",
+                args: "[flush-type<ASYNC|SYNC>]",
+                handler: script_flush,
+                ..ROW
+            },
+            Command {
+                name: "script|help",
+                arity: 2,
+                flags: Flags::of([Flags::LOADING, Flags::STALE]),
+                since: "5.0.0",
+                summary: "Lists the subcommands with a line about each.",
+                handler: help::help,
+                ..ROW
+            },
+            Command {
+                name: "script|kill",
+                arity: 2,
+                flags: Flags::of([Flags::NOSCRIPT, Flags::ALLOW_BUSY]),
+                tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+                summary: "Ends the running script, if it has not written.",
+                handler: nothing_to_kill,
+                ..ROW
+            },
+            Command {
+                name: "script|load",
+                arity: 3,
+                flags: MANAGES,
+                tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                summary: "Caches a script and tells its SHA1.",
+                complexity: "O(N) where N is the length of the script",
+                args: "script:string",
+                handler: script_load,
+                ..ROW
+            },
+            Command {
+                name: "script|show",
+                arity: 3,
+                flags: MANAGES,
+                since: "8.0.0",
+                summary: "Returns the source of a cached script.",
+                args: "sha1:string",
+                handler: script_show,
+                ..ROW
+            },
+        ],
+        ..ROW
+    },
+];
+
+/// What runs a script inside the engine: its commands come back to the one call path.
+pub struct ScriptHost<'a> {
+    pub engine: &'a mut Engine,
+    pub session: &'a mut Session,
+    pub control: &'a Control,
+    /// The request that started it.
+    pub request: &'a [&'a [u8]],
+    /// Empty for a script.
+    pub function: &'a [u8],
+    pub read_only: bool,
+}
+
+impl ScriptHost<'_> {
+    /// The row of a script's command, or why the script may not run it.
+    fn admit(&self, args: &[&[u8]]) -> Result<&'static Command, Error> {
+        const UNKNOWN: Error = Error::text("ERR Unknown command called from script");
+        const ARITY: Error = Error::text("ERR Wrong number of args calling command from script");
+        const BANNED: Error = Error::text("ERR This Valkey command is not allowed from script");
+        const WRITES: Error =
+            Error::text("ERR Write commands are not allowed from read-only scripts.");
+        let Ok(command) = lookup(args) else {
+            return Err(UNKNOWN);
+        };
+        if !command.accepts(args.len()) {
+            return Err(ARITY);
+        }
+        if command.flags.has(Flags::NOSCRIPT) {
+            return Err(BANNED);
+        }
+        if self.read_only && command.is_write() {
+            return Err(WRITES);
+        }
+        Ok(command)
+    }
+}
+
+impl Host for ScriptHost<'_> {
+    fn call(&mut self, args: &[&[u8]], reply: &mut dyn Reply) {
+        let command = match self.admit(args) {
+            Ok(command) => command,
+            Err(error) => return reply.error(&error),
+        };
+        if command.is_write() {
+            self.control.note_write();
+        }
+        let waits = self
+            .engine
+            .call(self.session, command, args, reply)
+            .is_err();
+        debug_assert!(!waits, "nothing waits while blocking is denied");
+    }
+
+    fn log(&mut self, level: LogLevel, message: &[u8]) {
+        let message = String::from_utf8_lossy(message);
+        match level {
+            LogLevel::Debug => tracing::trace!(target: "khoa_server::script", "{message}"),
+            LogLevel::Verbose => tracing::debug!(target: "khoa_server::script", "{message}"),
+            LogLevel::Notice => tracing::info!(target: "khoa_server::script", "{message}"),
+            LogLevel::Warning => tracing::warn!(target: "khoa_server::script", "{message}"),
+        }
+    }
+
+    fn acl_check(&mut self, args: &[&[u8]]) -> Option<bool> {
+        let command = lookup(args).ok()?;
+        command.accepts(args.len()).then_some(true)
+    }
+
+    fn on_busy(&mut self) {
+        if let Some(on_busy) = self.engine.on_busy {
+            on_busy();
+        }
+    }
+
+    fn describe(&self) -> Running {
+        Running {
+            name: self.function.to_vec(),
+            command: self.request.iter().map(|arg| arg.to_vec()).collect(),
+        }
+    }
+}
+
+fn eval(call: &mut Call<'_>) -> Result<(), Stop> {
+    run_script(call, By::Source, false)
+}
+
+fn eval_ro(call: &mut Call<'_>) -> Result<(), Stop> {
+    run_script(call, By::Source, true)
+}
+
+fn evalsha(call: &mut Call<'_>) -> Result<(), Stop> {
+    run_script(call, By::Sha, false)
+}
+
+fn evalsha_ro(call: &mut Call<'_>) -> Result<(), Stop> {
+    run_script(call, By::Sha, true)
+}
+
+#[derive(Clone, Copy)]
+enum By {
+    Source,
+    Sha,
+}
+
+/// Takes the scripts out of the engine while one of them has the engine to itself.
+fn run_script(call: &mut Call<'_>, by: By, read_only: bool) -> Result<(), Stop> {
+    let keys = count_keys(call)?;
+    let mut scripts = call.engine.take_scripts();
+    let result = run_with(call, &mut scripts, by, read_only, keys);
+    call.engine.scripts = Some(scripts);
+    result
+}
+
+/// How many of the arguments are keys.
+pub fn count_keys(call: &Call<'_>) -> Result<usize, Error> {
+    const NEGATIVE: Error = Error::text("ERR Number of keys can't be negative");
+    const TOO_MANY: Error = Error::text("ERR Number of keys can't be greater than number of args");
+    let keys = call.int(2)?;
+    if keys > call.args.len() as i64 - 3 {
+        return Err(TOO_MANY);
+    }
+    usize::try_from(keys).map_err(|_| NEGATIVE)
+}
+
+fn run_with(
+    call: &mut Call<'_>,
+    scripts: &mut Scripts,
+    by: By,
+    read_only: bool,
+    keys: usize,
+) -> Result<(), Stop> {
+    let id = match by {
+        By::Source => scripts.compile(call.arg(1))?,
+        By::Sha => scripts.find(call.arg(1)).ok_or(NO_SCRIPT)?,
+    };
+    let flags = scripts.flags(id);
+    let read_only = check_flags(flags, read_only)?;
+    let (keys, argv) = call.args[3..].split_at(keys);
+    with_host(call, b"", read_only, |host, reply| {
+        scripts.run(id, host, keys, argv, reply)
+    });
+    Ok(())
+}
+
+/// Whether a script that declares what it does may only read.
+pub fn check_flags(flags: script::Flags, read_only: bool) -> Result<bool, Error> {
+    const MAY_WRITE: Error =
+        Error::text("ERR Can not execute a script with write flag using *_ro command.");
+    if read_only && flags.declared && !flags.no_writes {
+        return Err(MAY_WRITE);
+    }
+    Ok(read_only || flags.no_writes)
+}
+
+/// Runs `body` with the engine as its host. The script's SELECT ends with it.
+pub fn with_host(
+    call: &mut Call<'_>,
+    function: &[u8],
+    read_only: bool,
+    body: impl FnOnce(&mut ScriptHost<'_>, &mut dyn Reply),
+) {
+    let control = Arc::clone(&call.engine.script_control);
+    let db = call.session.db;
+    let deny_blocking = std::mem::replace(&mut call.session.deny_blocking, true);
+    let mut host = ScriptHost {
+        engine: &mut *call.engine,
+        session: &mut *call.session,
+        control: &control,
+        request: call.args,
+        function,
+        read_only,
+    };
+    body(&mut host, &mut *call.reply);
+    call.session.deny_blocking = deny_blocking;
+    call.session.db = db;
+}
+
+fn script_debug(call: &mut Call<'_>) -> Result<(), Stop> {
+    const WRONG: Error = Error::text("ERR Use SCRIPT DEBUG YES/SYNC/NO");
+    const NONE: Error = Error::text("ERR there is no script debugger");
+    match call.arg(2) {
+        mode if is_word(mode, "NO") => call.reply.ok(),
+        mode if is_word(mode, "YES") || is_word(mode, "SYNC") => return Err(NONE.into()),
+        _ => return Err(WRONG.into()),
+    }
+    Ok(())
+}
+
+fn script_exists(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.reply.array(call.args.len() - 2);
+    for sha in &call.args[2..] {
+        let exists = call
+            .engine
+            .scripts
+            .as_ref()
+            .is_some_and(|scripts| scripts.exists(sha));
+        call.reply.integer(i64::from(exists));
+    }
+    Ok(())
+}
+
+/// The optional SYNC or ASYNC of the FLUSH subcommands.
+pub fn check_flush_mode(call: &Call<'_>, name: &str) -> Result<(), Error> {
+    let known = match &call.args[2..] {
+        [] => true,
+        [mode] => is_word(mode, "SYNC") || is_word(mode, "ASYNC"),
+        _ => false,
+    };
+    let refuse = || Error::owned(format!("ERR {name} FLUSH only support SYNC|ASYNC option"));
+    if known { Ok(()) } else { Err(refuse()) }
+}
+
+fn script_flush(call: &mut Call<'_>) -> Result<(), Stop> {
+    check_flush_mode(call, "SCRIPT")?;
+    if let Some(scripts) = &mut call.engine.scripts {
+        scripts.flush();
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// A request that gets as far as the engine finds no script running.
+pub fn nothing_to_kill(_call: &mut Call<'_>) -> Result<(), Stop> {
+    Err(NOTHING_RUNS.into())
+}
+
+fn script_load(call: &mut Call<'_>) -> Result<(), Stop> {
+    let mut scripts = call.engine.take_scripts();
+    let loaded = scripts.load(call.arg(2));
+    call.engine.scripts = Some(scripts);
+    call.reply.bulk(loaded?.as_bytes());
+    Ok(())
+}
+
+fn script_show(call: &mut Call<'_>) -> Result<(), Stop> {
+    let scripts = call.engine.scripts.as_ref();
+    let source = scripts
+        .and_then(|scripts| scripts.show(call.arg(2)))
+        .ok_or(NO_SCRIPT)?;
+    call.reply.bulk(source);
+    Ok(())
+}
+
+/// What becomes of a request that comes while a script has been running for too long.
+pub enum WhileBusy {
+    /// Answered without the engine.
+    Answered,
+    /// The server is to end, and the script with it.
+    Shutdown,
+}
+
+/// Answers a request without the engine, which the running script has to itself.
+pub fn answer_while_busy(control: &Control, args: &[&[u8]], reply: &mut dyn Reply) -> WhileBusy {
+    let killer = match lookup(args).map(|command| command.name) {
+        Ok("script|kill") => Killer::Script,
+        Ok("function|kill") => Killer::Function,
+        Ok("shutdown") if args.iter().any(|arg| is_word(arg, "NOSAVE")) => Killer::Shutdown,
+        Ok("function|stats") => {
+            write_stats(control, reply);
+            return WhileBusy::Answered;
+        }
+        Ok(_) => {
+            reply.error(&busy(control));
+            return WhileBusy::Answered;
+        }
+        Err(error) => {
+            reply.error(&error);
+            return WhileBusy::Answered;
+        }
+    };
+    match control.kill(killer) {
+        Ok(()) if killer == Killer::Shutdown => return WhileBusy::Shutdown,
+        Ok(()) => reply.ok(),
+        Err(Refusal::NothingRuns) => reply.error(&NOTHING_RUNS),
+        Err(Refusal::HasWritten) => reply.error(&HAS_WRITTEN),
+        Err(Refusal::OtherKind) => reply.error(&busy(control)),
+    }
+    WhileBusy::Answered
+}
+
+fn busy(control: &Control) -> Error {
+    if control.is_function() {
+        BUSY_FUNCTION
+    } else {
+        BUSY_SCRIPT
+    }
+}
+
+/// The reply of FUNCTION STATS: what runs, and how much there is.
+pub fn write_stats(control: &Control, reply: &mut dyn Reply) {
+    reply.map(2);
+    reply.bulk(b"running_script");
+    match control.busy_with() {
+        None => reply.null(),
+        Some((running, elapsed)) => {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(&running.name);
+            reply.bulk(b"command");
+            reply.array(running.command.len());
+            for arg in &running.command {
+                reply.bulk(arg);
+            }
+            reply.bulk(b"duration_ms");
+            reply.integer(elapsed.as_millis() as i64);
+        }
+    }
+    let (libraries, functions) = control.libraries();
+    reply.bulk(b"engines");
+    reply.map(1);
+    reply.bulk(b"LUA");
+    reply.map(2);
+    reply.bulk(b"libraries_count");
+    reply.integer(libraries as i64);
+    reply.bulk(b"functions_count");
+    reply.integer(functions as i64);
+}
