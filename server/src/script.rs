@@ -12,18 +12,11 @@ mod numbers;
 mod sandbox;
 mod source;
 
-use std::{
-    cell::Cell,
-    collections::HashMap,
-    fmt,
-    hash::{BuildHasher, RandomState},
-    sync::Arc,
-};
+use std::{cell::Cell, collections::HashMap, fmt, sync::Arc};
 
-use hashbrown::HashTable;
 use sha1_smol::Sha1;
 
-pub use control::{BUSY_THRESHOLD_MS, Control, Killer, Refusal, Running};
+pub use control::{Control, Killer, Refusal, Running};
 use lua::{Machine, Position, Stack, Type};
 
 use crate::{
@@ -167,8 +160,7 @@ pub struct Scripts {
     room: Option<Room>,
     entries: Vec<Entry>,
     by_sha: HashMap<Sha, u32>,
-    by_source: HashTable<u32>,
-    hasher: RandomState,
+    by_source: HashMap<Arc<[u8]>, u32>,
     /// Counts uses, to find the script that was not used for longest.
     clock: u64,
     evicted: u64,
@@ -176,7 +168,7 @@ pub struct Scripts {
 
 struct Entry {
     sha: Sha,
-    source: Box<[u8]>,
+    source: Arc<[u8]>,
     function: i32,
     flags: Flags,
     /// Only `EVAL` brought it, so it may be evicted.
@@ -304,8 +296,7 @@ impl Scripts {
             room: None,
             entries: Vec::new(),
             by_sha: HashMap::new(),
-            by_source: HashTable::new(),
-            hasher: RandomState::new(),
+            by_source: HashMap::new(),
             clock: 0,
             evicted: 0,
         }
@@ -416,20 +407,15 @@ impl Scripts {
     }
 
     fn find_or_compile(&mut self, source: &[u8]) -> Result<u32, Error> {
-        let hash = self.hasher.hash_one(source);
-        let entries = &self.entries;
-        let found = self
-            .by_source
-            .find(hash, |&at| *entries[at as usize].source == *source);
-        let at = match found {
+        let at = match self.by_source.get(source) {
             Some(&at) => at,
-            None => self.add(source, hash)?,
+            None => self.add(source)?,
         };
         self.touch(at);
         Ok(at)
     }
 
-    fn add(&mut self, source: &[u8], hash: u64) -> Result<u32, Error> {
+    fn add(&mut self, source: &[u8]) -> Result<u32, Error> {
         let (flags, body) = parse_shebang(source)?;
         let room = match &mut self.room {
             Some(room) => room,
@@ -438,19 +424,17 @@ impl Scripts {
         let function = room.compile(body)?;
         self.make_room();
         let (sha, at) = (Sha::of(source), self.entries.len() as u32);
-        let (source, from_eval) = (source.into(), true);
+        let source: Arc<[u8]> = source.into();
+        self.by_sha.insert(sha, at);
+        self.by_source.insert(Arc::clone(&source), at);
         self.entries.push(Entry {
             sha,
             source,
             function,
             flags,
-            from_eval,
+            from_eval: true,
             used: 0,
         });
-        self.by_sha.insert(sha, at);
-        let (entries, hasher) = (&self.entries, &self.hasher);
-        let rehash = |&at: &u32| hasher.hash_one(&*entries[at as usize].source);
-        self.by_source.insert_unique(hash, at, rehash);
         Ok(at)
     }
 
@@ -473,28 +457,15 @@ impl Scripts {
 
     /// The last entry takes the place of the removed one.
     fn remove(&mut self, at: usize) {
-        let last = self.entries.len() - 1;
-        for (from, to) in [(at, None), (last, Some(at as u32))] {
-            let entry = &self.entries[from];
-            let hash = self.hasher.hash_one(&*entry.source);
-            let found = self
-                .by_source
-                .find_entry(hash, |&here| here as usize == from);
-            match (to, found) {
-                (None, Ok(slot)) => {
-                    slot.remove();
-                    self.by_sha.remove(&entry.sha);
-                }
-                (Some(to), Ok(mut slot)) => {
-                    *slot.get_mut() = to;
-                    self.by_sha.insert(entry.sha, to);
-                }
-                (_, Err(_)) => {}
-            }
+        let removed = self.entries.swap_remove(at);
+        self.by_sha.remove(&removed.sha);
+        self.by_source.remove(&removed.source);
+        if let Some(moved) = self.entries.get(at) {
+            self.by_sha.insert(moved.sha, at as u32);
+            self.by_source.insert(Arc::clone(&moved.source), at as u32);
         }
-        let entry = self.entries.swap_remove(at);
         if let Some(room) = &mut self.room {
-            room.machine.stack().forget(entry.function);
+            room.machine.stack().forget(removed.function);
         }
     }
 }

@@ -78,7 +78,11 @@ impl StringValue {
 
     /// The name that OBJECT ENCODING gives for it under a key.
     pub fn encoding(&self, key: &[u8]) -> &'static str {
-        let key_len = if key.len() > SHORT_KEY_MAX { key.len() + 2 } else { key.len() };
+        let key_len = if key.len() > SHORT_KEY_MAX {
+            key.len() + 2
+        } else {
+            key.len()
+        };
         match self {
             StringValue::Int(_) => "int",
             StringValue::Fixed(bytes) if key_len + bytes.len() <= EMBEDDED_MAX => "embstr",
