@@ -50,8 +50,16 @@ pub fn list() -> String {
 
 fn counts() -> (usize, usize) {
     command::all().fold((0, 0), |(commands, subcommands), command| {
-        (commands + 1, subcommands + command.subcommands.len())
+        (commands + 1, subcommands + children(command).len())
     })
+}
+
+/// The names of the subcommands, but for the HELP that each has.
+fn children(command: &Command) -> Vec<&'static str> {
+    let names = command.subcommands.iter().map(Command::own_name);
+    let mut names: Vec<_> = names.filter(|&name| name != "help").collect();
+    names.sort_unstable();
+    names
 }
 
 /// The known groups in the README's order, then those that it does not know.
@@ -73,15 +81,9 @@ fn headed<'a>(present: impl Iterator<Item = &'a str>) -> Vec<(&'a str, &'a str)>
 
 /// `` `GET` ``, or `` `OBJECT` (`ENCODING`, `FREQ`) ``.
 fn entry(command: &Command) -> String {
-    let name = format!("`{}`", command.name.to_uppercase());
-    let mut children: Vec<String> = command
-        .subcommands
-        .iter()
-        .map(Command::own_name)
-        .filter(|&name| name != "help")
-        .map(|name| format!("`{}`", name.to_uppercase()))
-        .collect();
-    children.sort_unstable();
+    let quoted = |name: &str| format!("`{}`", name.to_uppercase());
+    let children: Vec<String> = children(command).into_iter().map(quoted).collect();
+    let name = quoted(command.name);
     if children.is_empty() {
         name
     } else {
