@@ -9,6 +9,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use crate::{blocking::Wait, engine::Engine, error::Error, number, reply::Reply, session::Session};
 
 pub mod bitmaps;
+pub mod cluster;
 pub mod connection;
 mod draws;
 pub mod geo;
@@ -37,6 +38,7 @@ pub use spec::{Begin, Categories, Find, Flags, KeySpec};
 /// Every family's rows.
 static FAMILIES: &[&[Command]] = &[
     bitmaps::COMMANDS,
+    cluster::COMMANDS,
     connection::COMMANDS,
     geo::COMMANDS,
     hashes::COMMANDS,

@@ -397,6 +397,7 @@ pub struct Hot {
     /// Idle seconds after which a socket's other end is probed; 0 for never.
     pub tcp_keepalive: u64,
     pub protected_mode: bool,
+    pub cluster: bool,
     /// How many keys are tracked at most; 0 for no limit.
     pub tracking_keys_max: usize,
 }
@@ -598,7 +599,11 @@ impl Config {
         let size = |name: &str| self.int(name).max(0) as usize;
         let (output_normal, output_pubsub) = read_output_limits(self.get(OUTPUT_LIMITS));
         self.hot = Hot {
-            databases: size("databases"),
+            databases: size(if self.is_on("cluster-enabled") {
+                "cluster-databases"
+            } else {
+                "databases"
+            }),
             max_clients: size("maxclients"),
             notify: parse_events(self.get("notify-keyspace-events")).unwrap_or(0),
             bulk_len_max: self.int("proto-max-bulk-len"),
@@ -617,6 +622,7 @@ impl Config {
             timeout: size("timeout") as u64,
             min_replicas: size("min-replicas-to-write"),
             tcp_keepalive: size("tcp-keepalive") as u64,
+            cluster: self.is_on("cluster-enabled"),
             tracking_keys_max: size("tracking-table-max-keys"),
             protected_mode: self.is_on("protected-mode"),
             latency_tracking: self.is_on("latency-tracking"),

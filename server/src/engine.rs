@@ -17,6 +17,7 @@ use crate::{
     blocking::{Wait, Waiters, Waiting},
     bytestr::ByteStr,
     clock::Time,
+    cluster,
     command::{self, Call, Command, Flags, Stop, key_positions::key_positions},
     config::{Config, OutputLimit},
     error::Error,
@@ -97,6 +98,8 @@ pub struct Engine {
     pub tracking: Tracking,
     pub identity: Identity,
     pub saved: Saved,
+    /// The configuration epoch of a cluster of one node.
+    pub cluster_epoch: u64,
     /// Told of every change of the settings.
     pub on_settings: Option<OnSettings>,
     /// When clients are looked through for those that are idle or slow for too long.
@@ -128,6 +131,7 @@ impl Engine {
                 dirty: 0,
                 times: 0,
             },
+            cluster_epoch: 0,
             on_settings: None,
             next_sweep: None,
             scripts: None,
@@ -391,6 +395,18 @@ impl Engine {
         if let Some(error) = refused_while_subscribed(session, command) {
             return self.refuse(session, &error, out);
         }
+        if self.config.hot.cluster {
+            match check_slots(session, command, args) {
+                Ok(slot) => session.slot = slot,
+                Err(error) => {
+                    if command.name == "exec" {
+                        session.transaction = None;
+                        self.unwatch(session);
+                    }
+                    return self.refuse(session, &error, out);
+                }
+            }
+        }
         if self.config.hot.min_replicas > 0 && command.is_write() {
             const TOO_FEW: Error = Error::text("NOREPLICAS Not enough good replicas to write.");
             return self.refuse(session, &TOO_FEW, out);
@@ -453,6 +469,13 @@ impl Engine {
         let from_script = self.depth > u32::from(session.executing.is_some());
         // What runs others is shown before them, all else with what it did, such as SELECT.
         let runs_others = command.flags.has(Flags::SKIP_MONITOR);
+        if from_script && self.config.hot.cluster {
+            if let Err(error) = cluster::check_in_script(&mut session.slot, command, args) {
+                reply.error(&error);
+                self.stats.error(error.code());
+                return Ok(());
+            }
+        }
         if runs_others && !self.monitors.is_empty() {
             monitor::feed(self, session, command, args, from_script);
         }
@@ -1123,6 +1146,18 @@ impl Deferred {
             Protocol::Resp2 => &self.resp2,
             Protocol::Resp3 => &self.resp3,
         }
+    }
+}
+
+/// The slot of a request's keys, which a cluster wants to be the same for all of them.
+fn check_slots(session: &Session, command: &Command, args: &[&[u8]]) -> Result<Option<u16>, Error> {
+    match &session.transaction {
+        Some(transaction) if command.name == "exec" && !transaction.aborted => {
+            let queue = transaction.queue.iter();
+            cluster::check_together(queue.map(|queued| (queued.command, &*queued.args)))?;
+            Ok(None)
+        }
+        _ => cluster::slot_of_request(command, args),
     }
 }
 

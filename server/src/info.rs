@@ -196,7 +196,8 @@ fn server(report: &mut Report, scope: &mut Scope<'_>) {
     );
 }
 
-fn mode(engine: &Engine) -> &'static str {
+/// `cluster` or `standalone`.
+pub fn mode(engine: &Engine) -> &'static str {
     if engine.config.is_on("cluster-enabled") {
         "cluster"
     } else {

@@ -5,6 +5,7 @@ mod blocking;
 mod bytestr;
 mod client_list;
 mod clock;
+mod cluster;
 #[doc(hidden)]
 pub mod command;
 #[doc(hidden)]

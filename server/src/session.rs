@@ -56,6 +56,8 @@ pub struct Session {
     pub tracking: bool,
     /// What CLIENT CACHING said of the next request.
     pub caching: Option<bool>,
+    /// The slot of the keys that its request named, in a cluster.
+    pub slot: Option<u16>,
     /// Does it know what to do when it is sent elsewhere (CLIENT CAPA)?
     pub follows_redirects: bool,
     /// How many requests the transaction has that EXEC is running.
@@ -318,6 +320,7 @@ fn new_session(
         postponed: false,
         tracking: false,
         caching: None,
+        slot: None,
         follows_redirects: false,
         executing: None,
         outbox: Vec::new(),

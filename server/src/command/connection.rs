@@ -6,7 +6,7 @@ use crate::{
     client_list::{self, Filter},
     command::spec::{Categories, Flags},
     engine::Pause,
-    info::REDIS_VERSION,
+    info::{self, REDIS_VERSION},
     reply::Protocol,
     session::{ClientId, ReplyMode, Session},
     tracking::{Mode, overlap},
@@ -987,7 +987,8 @@ fn write_hello(call: &mut Call<'_>) {
     reply.integer(version);
     reply.bulk(b"id");
     reply.integer(call.session.id.number as i64);
-    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+    let mode = info::mode(engine);
+    for (name, value) in [("mode", mode), ("role", "master")] {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }

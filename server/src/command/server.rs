@@ -745,6 +745,9 @@ fn slowlog_reset(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn swapdb(call: &mut Call<'_>) -> Result<(), Stop> {
+    if call.engine.config.hot.cluster {
+        return Err(Error::text("ERR SWAPDB is not allowed in cluster mode").into());
+    }
     let index = |at, text| {
         number::parse_i64(call.arg(at))
             .and_then(|index| i32::try_from(index).ok())
