@@ -340,7 +340,19 @@ impl Reply for Encoder<'_> {
     }
 
     fn bulk(&mut self, bytes: &[u8]) {
-        self.header(b'$', bytes.len() as i64);
+        // Most bulk strings are short, and a header of fixed size is one store.
+        match bytes.len() as u8 {
+            len @ 0..10 if bytes.len() < 10 => {
+                self.out
+                    .extend_from_slice(&[b'$', b'0' + len, b'\r', b'\n']);
+            }
+            len @ 10..100 if bytes.len() < 100 => {
+                let digits = [b'0' + len / 10, b'0' + len % 10];
+                self.out
+                    .extend_from_slice(&[b'$', digits[0], digits[1], b'\r', b'\n']);
+            }
+            _ => self.header(b'$', bytes.len() as i64),
+        }
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
     }

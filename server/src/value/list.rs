@@ -623,8 +623,25 @@ impl<'a> Elements<'a> {
 impl<'a> Iterator for Elements<'a> {
     type Item = Item<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Item<'a>> {
         self.left = self.left.checked_sub(1)?;
+        if self.from == End::Front
+            && let Some(item) = self.run.as_mut()?.next()
+        {
+            return Some(item);
+        }
+        self.next_of_any_run()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<'a> Elements<'a> {
+    #[inline(never)]
+    fn next_of_any_run(&mut self) -> Option<Item<'a>> {
         loop {
             let run = self.run.as_mut()?;
             let item = match self.from {
@@ -640,10 +657,6 @@ impl<'a> Iterator for Elements<'a> {
             }
             .map(Packed::iter);
         }
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
     }
 }
 

@@ -204,6 +204,7 @@ impl Packed {
     }
 
     /// The position after another.
+    #[inline]
     pub fn next(&self, at: usize) -> Option<usize> {
         let next = at + self.entry_len(at);
         (next < self.end()).then_some(next)
@@ -226,13 +227,21 @@ impl Packed {
     }
 
     /// The element at a position that one of the walking functions returned.
+    #[inline]
     pub fn item(&self, at: usize) -> Item<'_> {
-        decode(&self.0[at..])
+        match self.0[at] {
+            tag @ 0x80..0xC0 => Item::Bytes(&self.0[at + 1..at + 1 + usize::from(tag & 0x3F)]),
+            _ => decode(&self.0[at..]),
+        }
     }
 
     /// The number at a position, if it is kept as one.
+    #[inline]
     pub fn number(&self, at: usize) -> Option<i64> {
-        decode_number(&self.0[at..])
+        match self.0[at] {
+            tag @ 0..0x80 => Some(i64::from(tag)),
+            _ => decode_number(&self.0[at..]),
+        }
     }
 
     /// The first element equal to `element`, looking at `from` and every `stride`th after it.
@@ -356,9 +365,17 @@ impl Packed {
         self.0.get(self.start()..self.end()).unwrap_or_default()
     }
 
+    #[inline]
     fn entry_len(&self, at: usize) -> usize {
-        let body = body_len(&self.0[at..]);
-        body + back_len_size(body)
+        // Short strings and small numbers are what there is most of.
+        match self.0[at] {
+            0..0x80 => 2,
+            tag @ 0x80..0xC0 => 2 + usize::from(tag & 0x3F),
+            _ => {
+                let body = body_len(&self.0[at..]);
+                body + back_len_size(body)
+            }
+        }
     }
 
     /// Where the element starts that ends at `end`.
@@ -490,15 +507,30 @@ pub struct Iter<'a> {
 impl<'a> Iterator for Iter<'a> {
     type Item = Item<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Item<'a>> {
         self.left = self.left.checked_sub(1)?;
         let at = self.front;
-        self.front += self.packed.entry_len(at);
-        Some(self.packed.item(at))
+        // Short strings are what there is most of.
+        if let tag @ 0x80..0xC0 = self.packed.0[at] {
+            let end = at + 1 + usize::from(tag & 0x3F);
+            self.front = end + 1;
+            return Some(Item::Bytes(&self.packed.0[at + 1..end]));
+        }
+        Some(self.next_of_any_kind())
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.left, Some(self.left))
+    }
+}
+
+impl<'a> Iter<'a> {
+    #[inline(never)]
+    fn next_of_any_kind(&mut self) -> Item<'a> {
+        let at = self.front;
+        self.front += self.packed.entry_len(at);
+        self.packed.item(at)
     }
 }
 
@@ -582,7 +614,12 @@ impl Encoded<'_> {
         self.body() + back_len_size(self.body())
     }
 
+    #[inline]
     fn equals(&self, entry: &[u8]) -> bool {
+        // The first byte holds the length of a short string: it tells most strings apart.
+        if entry[0] != self.head[0] {
+            return false;
+        }
         let head = &self.head[..self.head_len];
         entry.starts_with(head) && entry[self.head_len..].starts_with(self.payload)
     }
