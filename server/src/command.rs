@@ -20,6 +20,7 @@ pub mod introspection;
 pub mod key_positions;
 pub mod keys;
 pub mod lists;
+pub mod migration;
 pub mod pubsub;
 mod scanning;
 pub mod scripting;
@@ -46,6 +47,7 @@ static FAMILIES: &[&[Command]] = &[
     introspection::COMMANDS,
     keys::COMMANDS,
     lists::COMMANDS,
+    migration::COMMANDS,
     pubsub::COMMANDS,
     scripting::COMMANDS,
     serialization::COMMANDS,

@@ -197,7 +197,7 @@ impl Server {
 
 /// Direct access to a database.
 pub struct Db<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     number: usize,
 }
 

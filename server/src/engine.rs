@@ -86,6 +86,8 @@ pub struct Engine {
     pub sessions: Sessions,
     pub pubsub: PubSub,
     pub waiters: Waiters,
+    /// What waiting requests left for the shell to do.
+    pub errands: Vec<crate::errand::Errand>,
     pub config: Config,
     pub stats: Stats,
     pub slowlog: SlowLog,
@@ -142,6 +144,7 @@ impl Engine {
             sessions: Sessions::default(),
             pubsub: PubSub::default(),
             waiters: Waiters::default(),
+            errands: Vec::new(),
             config,
             stats: Stats::new(now),
             slowlog: SlowLog::default(),

@@ -15,6 +15,7 @@ mod deadlines;
 mod dict;
 mod embed;
 mod engine;
+mod errand;
 mod error;
 mod extended;
 mod faults;

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use crate::{
     clock::{Clock, Time},
     engine::Engine,
+    errand::Errand,
     keyspace::Trash,
     script::Control,
     session::Handle,
@@ -84,7 +85,7 @@ impl Shared {
     }
 
     /// Lets go of the engine, sees that the timer wakes in time, and frees what was left to free.
-    pub fn unlock(&self, mut engine: MutexGuard<'_, Engine>) {
+    pub fn unlock(self: &Arc<Self>, mut engine: MutexGuard<'_, Engine>) {
         let earliest = engine.earliest();
         let trash = engine.keys.take_trash();
         self.bulk_len_max
@@ -94,6 +95,7 @@ impl Shared {
         let auth_required = engine.config.requires_auth();
         self.auth_required.store(auth_required, Ordering::Relaxed);
         let shutdown = std::mem::take(&mut engine.shutdown);
+        let errands = std::mem::take(&mut engine.errands);
         drop(engine);
         if shutdown {
             self.begin_stop();
@@ -106,7 +108,22 @@ impl Shared {
         if earliest.micros() < self.scheduled.load(Ordering::Relaxed) {
             self.timer.notify_one();
         }
+        self.send_on(errands);
         free(trash);
+    }
+
+    /// Does what waiting requests need a socket for, each in a task of its own.
+    fn send_on(self: &Arc<Self>, errands: Vec<Errand>) {
+        for errand in errands {
+            let shared = self.clone();
+            // Only a connection's task can have left one, so there is a runtime.
+            tokio::spawn(async move {
+                let outcome = errand.run().await;
+                let mut engine = shared.lock();
+                errand.finish(&mut engine, &outcome);
+                shared.unlock(engine);
+            });
+        }
     }
 
     /// Does all the work that is due, in turns so that others get theirs, and tells when to come
@@ -128,7 +145,7 @@ impl Shared {
     }
 
     /// Moves the clock on, stopping at every deadline on the way so that each is met in order.
-    pub fn advance_to(&self, target: Time) {
+    pub fn advance_to(self: &Arc<Self>, target: Time) {
         loop {
             let mut engine = self.lock();
             let next = engine.next_deadline().filter(|&next| next <= target);

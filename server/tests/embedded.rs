@@ -344,3 +344,29 @@ fn waiters_are_served_in_the_order_in_which_they_came() {
         expect(client, &format!("*2\r\n$5\r\nqueue\r\n$2\r\n{at:02}\r\n"));
     }
 }
+
+#[test]
+fn keys_migrate_from_one_server_to_another() {
+    let (from, to) = (server(), server());
+    to.require_auth(Some("secret"));
+    for (key, value) in [("a", "1"), ("b", "2")] {
+        from.run(["SET", key, value, "PX", "60000"]);
+    }
+    from.db(0).push("l", "x");
+    let mut client = connect(&from);
+    let port = to.port();
+    let migrate = format!("MIGRATE 127.0.0.1 {port} \"\" 0 5000 AUTH secret KEYS a missing l\r\n");
+    talk(&mut client, &migrate, "+OK\r\n");
+    assert_eq!(from.db(0).keys(), [b"b"]);
+    assert_eq!(
+        to.db(0).dump(),
+        "a (string, 60000 ms left) \"1\"\nl (list) [\"x\"]\n"
+    );
+    let again = format!("MIGRATE 127.0.0.1 {port} b 0 5000 COPY\r\n");
+    talk(
+        &mut client,
+        &again,
+        "-ERR Target instance replied with error: NOAUTH Authentication required.\r\n",
+    );
+    assert!(from.db(0).exists("b"));
+}

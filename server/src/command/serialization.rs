@@ -168,7 +168,8 @@ fn version_check(call: &Call<'_>) -> VersionCheck {
 }
 
 /// The payload for a value.
-fn encode(value: &Value, limits: Limits) -> Vec<u8> {
+/// The payload of DUMP for a value.
+pub fn encode(value: &Value, limits: Limits) -> Vec<u8> {
     match value {
         Value::String(string) => string.with_bytes(rdb::encode_string),
         Value::List(list) => rdb::encode_list(list.chunks(), limits),
