@@ -310,6 +310,7 @@ fn stats(report: &mut Report, scope: &mut Scope<'_>) {
     report.line("rejected_connections", engine.stats.rejected_connections);
     report.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     report.line("expired_keys", engine.keys.stats.expired);
+    report.line("expired_fields", engine.keys.stats.expired_parts);
     report.line("expired_stale_perc", "0.00");
     report.zeros(&[
         "expired_time_cap_reached_count",
@@ -452,9 +453,12 @@ fn keyspace(report: &mut Report, scope: &mut Scope<'_>) {
         if keys > 0 {
             scope.engine.keys.select(db);
             let ttl = average_ttl(scope.engine, expires);
+            let parts = scope.engine.keys.keys_with_parts(db);
             report.line(
                 format_args!("db{db}"),
-                format_args!("keys={keys},expires={expires},avg_ttl={ttl}"),
+                format_args!(
+                    "keys={keys},expires={expires},avg_ttl={ttl},keys_with_volatile_items={parts}"
+                ),
             );
         }
     }

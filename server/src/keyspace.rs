@@ -435,6 +435,11 @@ impl Keyspace {
         (self.dbs[db].dict.len(), self.dbs[db].deadlines.len())
     }
 
+    /// How many keys of a database below `databases()` hold fields with a deadline.
+    pub fn keys_with_parts(&self, db: usize) -> usize {
+        self.dbs[db].parts.len()
+    }
+
     /// All live keys of the selected database, in no particular order.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         let now = self.now.millis();
