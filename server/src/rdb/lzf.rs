@@ -16,31 +16,39 @@ const MATCH_MAX: usize = 264;
 const GROWTH_MAX: usize = MATCH_MAX / 3;
 const HASH_BITS: u32 = 16;
 
-/// The compressed form, unless it would be longer than `len_max`, counting a few bytes of slack
-/// that the reference asks for.
-pub fn compress(input: &[u8], len_max: usize) -> Option<Vec<u8>> {
-    if input.is_empty() || len_max == 0 {
-        return None;
-    }
-    let mut output = Output::new(len_max);
-    let mut seen = Seen::new();
-    let mut at = 0;
-    while at + 2 < input.len() {
-        let Some(earlier) = seen.replace(input, at) else {
-            output.literal(input[at])?;
-            at += 1;
-            continue;
-        };
-        let len = match_len(&input[earlier..], &input[at..]);
-        output.reference(at - earlier - 1, len)?;
-        at += len;
-        // The last two places within the match may start the next one.
-        if at + 2 < input.len() {
-            seen.replace(input, at - 2);
-            seen.replace(input, at - 1);
+/// Compresses one string after the other; what it needs for that is set up with the first.
+#[derive(Default)]
+pub struct Compressor {
+    seen: Seen,
+}
+
+impl Compressor {
+    /// The compressed form, unless it would be longer than `len_max`, counting a few bytes of
+    /// slack that the reference asks for.
+    pub fn compress(&mut self, input: &[u8], len_max: usize) -> Option<Vec<u8>> {
+        if input.is_empty() || len_max == 0 {
+            return None;
         }
+        let mut output = Output::new(len_max);
+        self.seen.start(input.len());
+        let mut at = 0;
+        while at + 2 < input.len() {
+            let Some(earlier) = self.seen.replace(input, at) else {
+                output.literal(input[at])?;
+                at += 1;
+                continue;
+            };
+            let len = match_len(&input[earlier..], &input[at..]);
+            output.reference(at - earlier - 1, len)?;
+            at += len;
+            // The last two places within the match may start the next one.
+            if at + 2 < input.len() {
+                self.seen.replace(input, at - 2);
+                self.seen.replace(input, at - 1);
+            }
+        }
+        output.finish(&input[at..])
     }
-    output.finish(&input[at..])
 }
 
 /// What was compressed, which has to be exactly `len` bytes.
@@ -105,12 +113,27 @@ fn match_len(earlier: &[u8], later: &[u8]) -> usize {
     len
 }
 
-/// Where three bytes of a certain hash were last seen.
-struct Seen(Box<[u32]>);
+/// Where three bytes of a certain hash were last seen. Places of all strings so far are counted
+/// on, so that those of earlier strings need not be wiped.
+#[derive(Default)]
+struct Seen {
+    slots: Vec<u32>,
+    /// Where the string begins in that count, and where it ends.
+    start: u32,
+    end: u32,
+}
 
 impl Seen {
-    fn new() -> Seen {
-        Seen(vec![0; 1 << HASH_BITS].into())
+    fn start(&mut self, len: usize) {
+        let end = u32::try_from(len)
+            .ok()
+            .and_then(|len| self.end.checked_add(len));
+        self.start = if end.is_some() { self.end } else { 0 };
+        self.end = end.unwrap_or(len as u32);
+        if end.is_none() || self.slots.is_empty() {
+            self.slots.clear();
+            self.slots.resize(1 << HASH_BITS, 0);
+        }
     }
 
     /// Remembers the place and tells the one of the same three bytes that it takes over from.
@@ -121,8 +144,9 @@ impl Seen {
             .iter()
             .fold(0u32, |value, &byte| value << 8 | u32::from(byte));
         let hash = (value >> (24 - HASH_BITS)).wrapping_sub(value.wrapping_mul(5));
-        let slot = &mut self.0[hash as usize & ((1 << HASH_BITS) - 1)];
-        let earlier = std::mem::replace(slot, at as u32) as usize;
+        let slot = &mut self.slots[hash as usize & ((1 << HASH_BITS) - 1)];
+        let earlier = std::mem::replace(slot, self.start.wrapping_add(at as u32));
+        let earlier = earlier.checked_sub(self.start)? as usize;
         let near = earlier > 0 && earlier < at && at - earlier <= DISTANCE_MAX;
         (near && input[earlier..earlier + 3] == *three).then_some(earlier)
     }
@@ -213,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_was_compressed_comes_back() {
-        let mut random = 1u64;
+        let (mut random, mut compressor) = (1u64, Compressor::default());
         for len in 0..600 {
             let alphabet = 1 + len as u64 % 5;
             let input: Vec<u8> = (0..len)
@@ -224,7 +248,9 @@ mod tests {
                     ((random >> 40) % alphabet) as u8
                 })
                 .collect();
-            if let Some(output) = compress(&input, len + 10) {
+            let output = compressor.compress(&input, len + 10);
+            assert_eq!(output, Compressor::default().compress(&input, len + 10));
+            if let Some(output) = output {
                 assert_eq!(decompress(&output, len), Ok(input));
             }
         }

@@ -1,6 +1,6 @@
 //! Writes lengths and strings in the shortest form that the format has for them.
 
-use super::lzf;
+use super::lzf::Compressor;
 use crate::number::parse_i64;
 
 /// Strings up to this length are not worth compressing.
@@ -9,11 +9,15 @@ const UNCOMPRESSED_MAX: usize = 20;
 /// A payload that grows.
 pub struct Writer {
     bytes: Vec<u8>,
+    compressor: Compressor,
 }
 
 impl Writer {
     pub fn new(kind: u8) -> Writer {
-        Writer { bytes: vec![kind] }
+        Writer {
+            bytes: vec![kind],
+            compressor: Compressor::default(),
+        }
     }
 
     pub fn into_bytes(self) -> Vec<u8> {
@@ -64,7 +68,7 @@ impl Writer {
         if content.len() <= UNCOMPRESSED_MAX {
             return false;
         }
-        let Some(compressed) = lzf::compress(content, content.len() - 4) else {
+        let Some(compressed) = self.compressor.compress(content, content.len() - 4) else {
             return false;
         };
         self.bytes.push(0xc3);
