@@ -6,17 +6,23 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Answer {
+    /// What stands for nothing.
     Nil,
     /// A status such as `OK`.
     Simple(String),
     /// The whole text, its code first.
     Error(String),
+    /// A whole number.
     Integer(i64),
+    /// A number with a fraction.
     Double(f64),
+    /// True or false.
     Boolean(bool),
+    /// A string of any bytes.
     Bytes(Vec<u8>),
     /// An array, a set or a push.
     List(Vec<Answer>),
+    /// Keys with their values, in the order sent.
     Map(Vec<(Answer, Answer)>),
 }
 
@@ -38,6 +44,7 @@ impl Answer {
         }
     }
 
+    /// The number of an integer reply.
     pub fn into_integer(self) -> Option<i64> {
         match self {
             Answer::Integer(value) => Some(value),
@@ -53,10 +60,12 @@ impl Answer {
         }
     }
 
+    /// Does it stand for nothing?
     pub fn is_nil(&self) -> bool {
         *self == Answer::Nil
     }
 
+    /// Is it an error?
     pub fn is_error(&self) -> bool {
         matches!(self, Answer::Error(_))
     }

@@ -218,6 +218,7 @@ impl<'a> Options<'a> {
     }
 
     /// The next argument, whatever it is.
+    #[expect(clippy::should_implement_trait, reason = "a cursor, not an iterator")]
     pub fn next(&mut self) -> Option<&'a [u8]> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;

@@ -378,7 +378,7 @@ pub struct Hot {
     pub databases: usize,
     pub limits: Limits,
     pub stream_nodes: NodeLimits,
-    /// What a sparse HyperLogLog may occupy, in bytes.
+    /// What a sparse `HyperLogLog` may occupy, in bytes.
     pub hll_sparse_max: usize,
     pub max_clients: usize,
     pub notify: u32,

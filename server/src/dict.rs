@@ -79,11 +79,6 @@ impl<E: Keyed> Dict<E> {
         self.find(key).map(|at| &self.entries[at])
     }
 
-    pub fn get_mut(&mut self, key: &[u8]) -> Option<&mut E> {
-        let at = self.find(key)?;
-        Some(&mut self.entries[at])
-    }
-
     /// The entry at a position below `len()`.
     pub fn at(&self, position: usize) -> &E {
         &self.entries[position]
@@ -137,11 +132,6 @@ impl<E: Keyed> Dict<E> {
     /// The entries themselves, for changes that leave every key as it is.
     pub fn entries_mut(&mut self) -> &mut [E] {
         &mut self.entries
-    }
-
-    pub fn clear(&mut self) {
-        self.index = Index::default();
-        self.entries = Vec::new();
     }
 
     /// Visits up to `count` entries from the cursor on and returns the next cursor, 0 at the
@@ -338,7 +328,7 @@ mod tests {
                 for _ in 0..next(12) {
                     // Multiples of three stay throughout.
                     let n = next(400) as u32;
-                    if n % 3 == 0 {
+                    if n.is_multiple_of(3) {
                         continue;
                     }
                     if dict.remove(&numbered(n)).is_none() {

@@ -241,6 +241,7 @@ impl Db<'_> {
         self.run([b"DEL".as_slice(), key.as_ref()]) == 1
     }
 
+    /// Is there such a key?
     pub fn exists(&self, key: impl AsRef<[u8]>) -> bool {
         self.run([b"EXISTS".as_slice(), key.as_ref()]) == 1
     }

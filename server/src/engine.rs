@@ -472,12 +472,13 @@ impl Engine {
         let from_script = self.depth > u32::from(session.executing.is_some());
         // What runs others is shown before them, all else with what it did, such as SELECT.
         let runs_others = command.flags.has(Flags::SKIP_MONITOR);
-        if from_script && self.config.hot.cluster {
-            if let Err(error) = cluster::check_in_script(&mut session.slot, command, args) {
-                reply.error(&error);
-                self.stats.error(error.code());
-                return Ok(());
-            }
+        if from_script
+            && self.config.hot.cluster
+            && let Err(error) = cluster::check_in_script(&mut session.slot, command, args)
+        {
+            reply.error(&error);
+            self.stats.error(error.code());
+            return Ok(());
         }
         if runs_others && !self.monitors.is_empty() {
             monitor::feed(self, session, command, args, from_script);

@@ -4,6 +4,8 @@
 //! as 0.3, which doubles do not give. Rust has no such type, so the little that is needed, to
 //! read, add and print, is done here on integers, exactly rounded.
 
+use std::fmt::Write;
+
 /// A number `± mantissa × 2^exponent` with the mantissa's top bit set, or zero, or infinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extended {
@@ -36,8 +38,7 @@ impl Extended {
         }
         let (negative, rest) = match text {
             [b'-', rest @ ..] => (true, rest),
-            [b'+', rest @ ..] => (false, rest),
-            rest => (false, rest),
+            [b'+', rest @ ..] | rest => (false, rest),
         };
         if rest.eq_ignore_ascii_case(b"inf") || rest.eq_ignore_ascii_case(b"infinity") {
             return Some(Extended {
@@ -370,7 +371,7 @@ impl Big {
         }
         let mut text = groups.pop().unwrap_or(0).to_string();
         for group in groups.iter().rev() {
-            text.push_str(&format!("{group:09}"));
+            let _ = write!(text, "{group:09}");
         }
         text
     }

@@ -418,6 +418,10 @@ impl Keyspace {
     }
 
     /// The deadline of a key, in milliseconds since 1970: outer `None` for a missing key.
+    #[expect(
+        clippy::option_option,
+        reason = "no key and no deadline are two things"
+    )]
     pub fn deadline(&mut self, key: &[u8]) -> Option<Option<u64>> {
         self.peek(key).map(Entry::deadline)
     }

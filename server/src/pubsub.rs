@@ -9,9 +9,11 @@ use crate::{bytestr::ByteStr, glob, session::ClientId};
 /// A message as a subscriber inside the process gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
+    /// The channel that it was published to.
     pub channel: Vec<u8>,
     /// The pattern that it came by, if it was not subscribed to by name.
     pub pattern: Option<Vec<u8>>,
+    /// What was published.
     pub payload: Vec<u8>,
 }
 

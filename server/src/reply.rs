@@ -51,6 +51,10 @@ pub trait Reply {
     /// A number of any size, in decimal digits; a bulk string in RESP2.
     fn big_number(&mut self, digits: &[u8]);
     /// Text with a three-letter format such as `txt`; a bulk string in RESP2.
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "callers have it as a literal"
+    )]
     fn verbatim(&mut self, format: &[u8; 3], text: &[u8]);
     /// A place to come back to with [`Reply::rewind`] when what follows turns into an error.
     fn mark(&self) -> usize;

@@ -480,7 +480,7 @@ fn parse_shebang(source: &[u8]) -> Result<(Flags, &[u8]), Error> {
         return Err(Error::text("ERR Invalid script shebang"));
     };
     let mut words = source[2..end]
-        .split(|byte| byte.is_ascii_whitespace())
+        .split(u8::is_ascii_whitespace)
         .filter(|w| !w.is_empty());
     let engine = words.next().unwrap_or_default();
     if !engine.eq_ignore_ascii_case(b"lua") {

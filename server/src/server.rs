@@ -31,6 +31,10 @@ pub struct Builder {
     port: Option<u16>,
     unix_socket: Option<PathBuf>,
     io_threads: usize,
+    #[expect(
+        clippy::option_option,
+        reason = "frozen or not, and then at a given time or not"
+    )]
     frozen_at: Option<Option<Time>>,
     in_runtime: bool,
     seed: Option<u64>,
@@ -229,6 +233,7 @@ impl Server {
         Server::builder().start()
     }
 
+    /// A server to be set up before it starts.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -249,6 +254,10 @@ impl Server {
         &self.addrs
     }
 
+    /// The port that it listens on; with several addresses, the first one's.
+    ///
+    /// # Panics
+    /// When the server was started with [`Builder::no_port`].
     pub fn port(&self) -> u16 {
         self.addr().port()
     }

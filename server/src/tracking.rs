@@ -182,7 +182,7 @@ impl Tracking {
         for to in readers {
             let wanted = self
                 .mode(to)
-                .is_some_and(|mode| !mode.broadcast && !(mode.no_loop && by == Some(to)));
+                .is_some_and(|mode| !(mode.broadcast || mode.no_loop && by == Some(to)));
             if wanted {
                 let keys = Some(vec![key.clone()]);
                 messages.push(Message { to, keys });

@@ -586,7 +586,7 @@ fn pexpiretime(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn pttl(call: &mut Call<'_>) -> Result<(), Stop> {
-    reply_deadline(call, |at, now| at.saturating_sub(now))
+    reply_deadline(call, u64::saturating_sub)
 }
 
 fn ttl(call: &mut Call<'_>) -> Result<(), Stop> {

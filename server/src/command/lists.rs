@@ -547,7 +547,8 @@ fn move_element(call: &mut Call<'_>, from: End, to: End) -> Result<bool, Error> 
             } else {
                 list.len() - 1
             };
-            list.get(at).map(|element| element.to_byte_str())
+            list.get(at)
+                .map(super::super::value::packed::Item::to_byte_str)
         }
     };
     let Some(element) = element else {

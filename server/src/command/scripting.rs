@@ -322,7 +322,7 @@ fn run_with(
     let read_only = check_flags(flags, read_only)?;
     let (keys, argv) = call.args[3..].split_at(keys);
     with_host(call, b"", read_only, |host, reply| {
-        scripts.run(id, host, keys, argv, reply)
+        scripts.run(id, host, keys, argv, reply);
     });
     Ok(())
 }

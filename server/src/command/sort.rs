@@ -179,8 +179,14 @@ fn run(call: &mut Call<'_>, may_store: bool) -> Result<(), Stop> {
 /// The elements of a list, a set or a sorted set.
 fn elements(value: &Value) -> Result<Vec<ByteStr>, Error> {
     match value {
-        Value::List(list) => Ok(list.iter().map(|element| element.to_byte_str()).collect()),
-        Value::Set(set) => Ok(set.iter().map(|member| member.to_byte_str()).collect()),
+        Value::List(list) => Ok(list
+            .iter()
+            .map(super::super::value::packed::Item::to_byte_str)
+            .collect()),
+        Value::Set(set) => Ok(set
+            .iter()
+            .map(super::super::value::packed::Item::to_byte_str)
+            .collect()),
         Value::SortedSet(set) => Ok(set.iter().map(|(member, _)| member.to_byte_str()).collect()),
         _ => Err(Error::WRONG_TYPE),
     }
@@ -239,16 +245,13 @@ fn look_up(keys: &mut Keyspace, pattern: &[u8], element: &[u8]) -> Option<Vec<u8
     let (before, after) = (&pattern[..star], &pattern[star + 1..]);
     let arrow = after.windows(2).position(|pair| pair == b"->");
     // An arrow with nothing behind it is part of the name.
-    match arrow.filter(|at| at + 2 < after.len()) {
-        Some(at) => {
-            let name = [before, element, &after[..at]].concat();
-            let hash = Hash::of(keys.read(&name)?)?;
-            hash.get(&after[at + 2..]).map(|value| value.to_vec())
-        }
-        None => {
-            let name = [before, element, after].concat();
-            StringValue::of(keys.read(&name)?).map(|value| value.bytes().into_owned())
-        }
+    if let Some(at) = arrow.filter(|at| at + 2 < after.len()) {
+        let name = [before, element, &after[..at]].concat();
+        let hash = Hash::of(keys.read(&name)?)?;
+        hash.get(&after[at + 2..]).map(|value| value.to_vec())
+    } else {
+        let name = [before, element, after].concat();
+        StringValue::of(keys.read(&name)?).map(|value| value.bytes().into_owned())
     }
 }
 

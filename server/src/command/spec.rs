@@ -53,6 +53,7 @@ impl Flags {
         (Flags::ALL_DBS, "all_dbs"),
     ];
 
+    #[must_use]
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
@@ -67,6 +68,7 @@ impl Flags {
         Flags(all)
     }
 
+    #[must_use]
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
@@ -160,6 +162,7 @@ impl Categories {
         (Categories::SCRIPTING, "scripting"),
     ];
 
+    #[must_use]
     pub const fn with(self, other: Categories) -> Categories {
         Categories(self.0 | other.0)
     }
@@ -233,6 +236,7 @@ impl KeySpec {
         }
     }
 
+    #[must_use]
     pub const fn noted(self, notes: &'static str) -> KeySpec {
         KeySpec { notes, ..self }
     }
@@ -408,18 +412,18 @@ impl Parser<'_> {
             children: Vec::new(),
         };
         if self.eat("<") {
-            arg.kind = "oneof".to_owned();
+            arg.kind = String::from("oneof");
             arg.children = self.sequence(">")?;
             self.expect(">")?;
         } else if self.eat("(") {
-            arg.kind = "block".to_owned();
+            arg.kind = String::from("block");
             arg.children = self.sequence(")")?;
             self.expect(")")?;
         } else if let Some((name, kind)) = arg.name.clone().split_once(':') {
-            arg.name = name.to_owned();
-            arg.kind = kind.to_owned();
+            arg.name = String::from(name);
+            arg.kind = String::from(kind);
         } else {
-            arg.kind = "pure-token".to_owned();
+            arg.kind = String::from("pure-token");
             let (name, token) = match arg.name.split_once('=') {
                 Some((name, token)) => (name.to_owned(), token.to_owned()),
                 None => (arg.name.to_lowercase(), arg.name.clone()),

@@ -811,9 +811,8 @@ fn set(call: &mut Call<'_>) -> Result<(), Stop> {
     let holds = write.condition.holds(old);
     match (write.get, old) {
         (true, Some(old)) => old.with_bytes(|bytes| call.reply.bulk(bytes)),
-        (true, None) => call.reply.null(),
         (false, _) if holds => call.reply.ok(),
-        (false, _) => call.reply.null(),
+        _ => call.reply.null(),
     }
     if holds {
         store(&mut call.engine.keys, key, value, ttl);
@@ -974,8 +973,8 @@ enum Expiry {
 impl Expiry {
     fn is_like(self, other: Expiry) -> bool {
         match (self, other) {
-            (Expiry::In(_, unit), Expiry::In(_, other)) => unit == other,
-            (Expiry::At(_, unit), Expiry::At(_, other)) => unit == other,
+            (Expiry::In(_, unit), Expiry::In(_, other))
+            | (Expiry::At(_, unit), Expiry::At(_, other)) => unit == other,
             _ => false,
         }
     }
@@ -1002,10 +1001,13 @@ impl Expiry {
     }
 }
 
+/// An expiry of a number in the unit that its word says.
+type MakeExpiry = fn(i64) -> Expiry;
+
 /// Takes one of the four words for an expiry with its number. A second one replaces the first,
 /// if it is the same word; others exclude each other.
 fn take_expiry(options: &mut Options<'_>, taken: Option<Expiry>) -> Result<Expiry, Error> {
-    let kinds: [(&str, fn(i64) -> Expiry); 4] = [
+    let kinds: [(&str, MakeExpiry); 4] = [
         ("EX", |value| Expiry::In(value, Unit::Seconds)),
         ("PX", |value| Expiry::In(value, Unit::Millis)),
         ("EXAT", |value| Expiry::At(value, Unit::Seconds)),

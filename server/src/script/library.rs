@@ -1,6 +1,6 @@
 //! The functions that scripts may call: a file for each table of the globals.
 //!
-//! Where LuaJIT's own function does what the references' does, it is taken over by name;
+//! Where `LuaJIT`'s own function does what the references' does, it is taken over by name;
 //! where it differs, or could run for ever, it is written anew.
 
 pub mod base;
@@ -14,7 +14,7 @@ pub mod tables;
 
 use super::lua::Stack;
 
-/// Fills the new table at the second index, given LuaJIT's own globals at the first.
+/// Fills the new table at the second index, given `LuaJIT`'s own globals at the first.
 type Open = fn(&Stack<'_>, i32, i32);
 
 /// The tables of the globals and what fills them.
@@ -27,7 +27,7 @@ pub const TABLES: &[(&str, Open)] = &[
     ("bit", open_bit),
 ];
 
-/// Takes functions over from LuaJIT's table of the name, or from its globals.
+/// Takes functions over from `LuaJIT`'s table of the name, or from its globals.
 fn take_over(stack: &Stack<'_>, original: i32, table: Option<&str>, target: i32, names: &[&str]) {
     match table {
         Some(table) => {

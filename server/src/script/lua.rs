@@ -105,7 +105,7 @@ pub struct Context {
     pub session: super::Session,
 }
 
-/// The accounts of the allocator that wraps LuaJIT's own.
+/// The accounts of the allocator that wraps `LuaJIT`'s own.
 struct Memory {
     used: Cell<usize>,
     limit: Cell<usize>,
@@ -595,6 +595,10 @@ impl<'a> Stack<'a> {
     }
 
     /// The index of a value that the running closure keeps, from 1.
+    #[expect(
+        clippy::unused_self,
+        reason = "it means nothing without a running closure"
+    )]
     pub fn kept(&self, number: i32) -> i32 {
         ffi::lua_upvalueindex(number)
     }
@@ -709,7 +713,7 @@ impl<'a> Stack<'a> {
         unsafe { ffi::lua_pushvalue(self.state, ffi::LUA_GLOBALSINDEX) }
     }
 
-    /// Opens LuaJIT's own base, string, table, math, os and bit libraries into the globals.
+    /// Opens `LuaJIT`'s own base, string, table, math, os and bit libraries into the globals.
     /// The compiler stays off because the library that would turn it on is not opened.
     pub fn open_libraries(&self) {
         let openers: [(&CStr, ffi::lua_CFunction); 6] = [
@@ -1042,7 +1046,7 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Pushes the function of LuaJIT's base library that steps through a table, called by
+    /// Pushes the function of `LuaJIT`'s base library that steps through a table, called by
     /// Lua itself in a `for` loop.
     pub fn push_next_function(&self) {
         unsafe { ffi::lua_pushcclosure(self.state, next_key, 0) }

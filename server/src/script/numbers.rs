@@ -72,7 +72,7 @@ fn parse_hex(text: &[u8]) -> Option<f64> {
 /// becomes the least integer.
 pub fn truncate(value: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if value >= -LIMIT && value < LIMIT {
+    if (-LIMIT..LIMIT).contains(&value) {
         value as i64
     } else {
         i64::MIN

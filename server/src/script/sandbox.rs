@@ -1,6 +1,6 @@
 //! What a script finds in its globals, and why it cannot change any of it.
 //!
-//! The references mark tables as read-only inside their Lua. LuaJIT knows no such mark, so
+//! The references mark tables as read-only inside their Lua. `LuaJIT` knows no such mark, so
 //! each shared table is reached through a *proxy*: an empty table whose metatable sends reads
 //! to the real table and refuses writes. The real table never reaches a script. Functions that
 //! go past metatables (`rawset`, `next`, `table.insert` …) are ours, and know a proxy by the

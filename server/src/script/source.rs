@@ -1,14 +1,14 @@
-//! Makes LuaJIT read a source text as plain Lua 5.1 does.
+//! Makes `LuaJIT` read a source text as plain Lua 5.1 does.
 //!
-//! LuaJIT takes more than the language has: 64-bit and imaginary literals, `goto` and labels,
+//! `LuaJIT` takes more than the language has: 64-bit and imaginary literals, `goto` and labels,
 //! the escapes `\x`, `\u` and `\z`, letters beyond ASCII, a first line that begins with `#`.
 //! Scripts must meet the same errors here as on the references, so those few places are
-//! rewritten into something that LuaJIT refuses with the same words, or reads with the same
+//! rewritten into something that `LuaJIT` refuses with the same words, or reads with the same
 //! meaning.
 
 use std::borrow::Cow;
 
-/// A text for LuaJIT, and how to name the rewritten token in an error message.
+/// A text for `LuaJIT`, and how to name the rewritten token in an error message.
 pub struct Adapted<'a> {
     pub text: Cow<'a, [u8]>,
     disguise: Option<(Vec<u8>, Vec<u8>)>,
@@ -40,14 +40,14 @@ fn replace_last(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Rewrites what LuaJIT would take and Lua 5.1 would not.
+/// Rewrites what `LuaJIT` would take and Lua 5.1 would not.
 pub fn adapt(source: &[u8]) -> Adapted<'_> {
     Adapter::new(source, false).finish()
 }
 
 /// The same for a chunk of which only the first result counts, with its tail calls undone.
 ///
-/// LuaJIT forgets the caller when a tail call leads to a native function, so an error raised
+/// `LuaJIT` forgets the caller when a tail call leads to a native function, so an error raised
 /// there could not name its line. A second result, nil, makes an ordinary call of it.
 pub fn adapt_chunk(source: &[u8]) -> Adapted<'_> {
     Adapter::new(source, true).finish()
@@ -153,7 +153,7 @@ impl<'a> Adapter<'a> {
         self.end_return();
     }
 
-    /// Puts a character that no Lua knows in the place of a token that only LuaJIT does.
+    /// Puts a character that no Lua knows in the place of a token that only `LuaJIT` does.
     fn disguise(&mut self, len: usize, token: &[u8]) {
         let original = [b"near '", token, b"'"].concat();
         self.disguise = Some((b"near '`'".to_vec(), original));
@@ -320,7 +320,7 @@ impl<'a> Adapter<'a> {
 }
 
 impl Adapter<'_> {
-    /// Would LuaJIT take the word at hand for the beginning of a statement of its own?
+    /// Would `LuaJIT` take the word at hand for the beginning of a statement of its own?
     fn is_statement(&self, word: &[u8]) -> bool {
         let rest = self.source[self.at + word.len()..].trim_ascii_start();
         let next = &rest[..word_len(rest)];

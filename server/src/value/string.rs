@@ -17,6 +17,7 @@ pub enum StringValue {
     Int(i64),
     Fixed(ByteStr),
     /// Edited in place at least once.
+    #[expect(clippy::box_collection, reason = "keeps every value at two words")]
     Buffer(Box<Vec<u8>>),
 }
 

@@ -8,6 +8,7 @@
 
 use std::{
     error::Error,
+    fmt::Write as _,
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
@@ -144,7 +145,7 @@ impl Running {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         let mut request = format!("*{}\r\n", words.len());
         for word in words {
-            request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+            let _ = write!(request, "${}\r\n{word}\r\n", word.len());
         }
         stream.write_all(request.as_bytes())?;
         let mut reader = BufReader::new(stream);
@@ -207,7 +208,7 @@ impl Running {
         if !status.success() {
             return Err("redis-benchmark failed".into());
         }
-        Ok((self.cpu()? - before).as_secs_f64() * 1e6 / f64::from(operations))
+        Ok(self.cpu()?.saturating_sub(before).as_secs_f64() * 1e6 / f64::from(operations))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The base library: what is different about it in a sandbox, and what LuaJIT does otherwise.
+//! The base library: what is different about it in a sandbox, and what `LuaJIT` does otherwise.
 
 use super::{add_natives, take_over};
 use crate::script::{
@@ -163,7 +163,7 @@ fn check_key(stack: &Stack<'_>, index: i32) -> Result<(), Raised> {
     }
 }
 
-/// LuaJIT walks a table fastest by its own `next`; only a proxy needs ours.
+/// `LuaJIT` walks a table fastest by its own `next`; only a proxy needs ours.
 fn pairs(stack: &Stack<'_>) -> Outcome {
     stack.check_table(1)?;
     if sandbox::is_readonly(stack, 1) {
@@ -182,20 +182,19 @@ fn protected_call(stack: &Stack<'_>) -> Outcome {
         stack.push_bytes(b"bad argument #1 to 'pcall' (value expected)");
         return failed(stack);
     }
-    match stack.call(stack.top() - 1, None) {
-        Ok(()) => succeeded(stack),
-        Err(Raised) => {
-            if stack.is_killed() {
-                return Err(Raised);
-            }
-            if stack.type_of(-1) == Type::Table {
-                stack.raw_get_field(-1, "err");
-                if stack.text(-1).is_none() {
-                    stack.pop(1);
-                }
-            }
-            failed(stack)
+    if let Ok(()) = stack.call(stack.top() - 1, None) {
+        succeeded(stack)
+    } else {
+        if stack.is_killed() {
+            return Err(Raised);
         }
+        if stack.type_of(-1) == Type::Table {
+            stack.raw_get_field(-1, "err");
+            if stack.text(-1).is_none() {
+                stack.pop(1);
+            }
+        }
+        failed(stack)
     }
 }
 
@@ -375,12 +374,11 @@ pub fn push_string_of(stack: &Stack<'_>, index: i32) {
         Type::String => stack.push_copy(index),
         Type::Number => {
             let number = stack.number(index).unwrap_or_default();
-            match numbers::name_of_special(number) {
-                Some(name) => stack.push_bytes(name.as_bytes()),
-                None => {
-                    stack.push_copy(index);
-                    stack.text(-1);
-                }
+            if let Some(name) = numbers::name_of_special(number) {
+                stack.push_bytes(name.as_bytes());
+            } else {
+                stack.push_copy(index);
+                stack.text(-1);
             }
         }
         Type::Boolean => {

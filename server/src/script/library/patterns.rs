@@ -405,16 +405,13 @@ fn start_index(index: i64, len: usize) -> usize {
 }
 
 fn find_plain(stack: &Stack<'_>, text: &[u8], pattern: &[u8], start: usize) -> usize {
-    match memchr::memmem::find(&text[start..], pattern) {
-        Some(at) => {
-            stack.push_number((start + at + 1) as f64);
-            stack.push_number((start + at + pattern.len()) as f64);
-            2
-        }
-        None => {
-            stack.push_nil();
-            1
-        }
+    if let Some(at) = memchr::memmem::find(&text[start..], pattern) {
+        stack.push_number((start + at + 1) as f64);
+        stack.push_number((start + at + pattern.len()) as f64);
+        2
+    } else {
+        stack.push_nil();
+        1
     }
 }
 

@@ -30,7 +30,7 @@ pub fn open(stack: &Stack<'_>, original: i32, table: i32) {
     stack.pop(1);
 }
 
-/// LuaJIT's own walks the table, for it alone can step on from a key that went away.
+/// `LuaJIT`'s own walks the table, for it alone can step on from a key that went away.
 fn for_each(stack: &Stack<'_>) -> Outcome {
     stack.check_table(1)?;
     stack.check_function(2)?;
