@@ -15,8 +15,6 @@ use khoa_tests::transcript::target::Embedded;
 const LATER: &[&str] = &[
     "cluster",
     "connection/client-pause.txt",
-    "connection/client-tracking.txt",
-    "connection/client.txt",
     "generic/migrate.txt",
     "generic/object-freq.txt",
     "pubsub/publish.txt",
