@@ -895,8 +895,7 @@ fn show_events(classes: u32) -> String {
         text.push('A');
     }
     for (letter, class) in EVENT_LETTERS {
-        // Next to `A` the references leave out `n`, which it does not include.
-        let covered = everything && (ALL_EVENTS.contains(letter) || letter == 'n');
+        let covered = everything && ALL_EVENTS.contains(letter);
         if classes & class.0 != 0 && !covered {
             text.push(letter);
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::*;
 use crate::{
+    bytestr::ByteStr,
     command::spec::{Categories, Flags, KeySpec},
     extended::Extended,
     keyspace::{Event, Keyspace, Ttl},
@@ -600,9 +601,9 @@ fn incrbyfloat(call: &mut Call<'_>) -> Result<(), Stop> {
     let sum = sum.ok_or(Error::text("ERR increment would produce NaN or Infinity"))?;
     let text = sum.to_text();
     let event = Event::string("incrbyfloat");
-    call.engine
-        .keys
-        .put(key, Value::string(text.as_bytes()), Ttl::Keep, event);
+    // Even a whole number is kept as text, as OBJECT ENCODING shows.
+    let value = Value::String(StringValue::Fixed(ByteStr::new(text.as_bytes())));
+    call.engine.keys.put(key, value, Ttl::Keep, event);
     call.reply.bulk(text.as_bytes());
     Ok(())
 }
