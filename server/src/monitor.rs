@@ -17,7 +17,9 @@ pub fn feed(
     args: &[&[u8]],
     from_script: bool,
 ) {
-    if command.flags.has(Flags::ADMIN) {
+    // Nothing of a client that quits reaches it any more, its own QUIT included.
+    let quits = session.monitor && command.name == "quit";
+    if command.flags.has(Flags::ADMIN) || quits {
         return;
     }
     let from = if from_script { "lua" } else { &session.addr };

@@ -28,7 +28,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "pfcount",
         arity: -2,
-        flags: Flags::READONLY,
+        flags: Flags::READONLY.with(Flags::MAY_REPLICATE),
         categories: Categories::HYPERLOGLOG,
         keys: &[KeySpec::range("RW access", 1, -1, 1).noted("keeps the count in the value")],
         group: "hyperloglog",

@@ -8,6 +8,14 @@ use crate::{
     pubsub::Channels,
 };
 
+const SENDS: Flags = Flags::of([
+    Flags::PUBSUB,
+    Flags::LOADING,
+    Flags::STALE,
+    Flags::FAST,
+    Flags::MAY_REPLICATE,
+]);
+
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "psubscribe",
@@ -24,7 +32,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "publish",
         arity: 3,
-        flags: Flags::of([Flags::PUBSUB, Flags::LOADING, Flags::STALE, Flags::FAST]),
+        flags: SENDS,
         group: "pubsub",
         since: "2.0.0",
         summary: "Sends a message to a channel.",
@@ -127,7 +135,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "spublish",
         arity: 3,
-        flags: Flags::of([Flags::PUBSUB, Flags::LOADING, Flags::STALE, Flags::FAST]),
+        flags: SENDS,
         keys: &[KeySpec::one("not_key", 1)],
         group: "pubsub",
         since: "7.0.0",

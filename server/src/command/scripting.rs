@@ -28,6 +28,7 @@ const BUSY_FUNCTION: Error = Error::text(
 );
 
 const RUNS: Flags = Flags::of([
+    Flags::MAY_REPLICATE,
     Flags::NOSCRIPT,
     Flags::STALE,
     Flags::SKIP_MONITOR,
@@ -204,8 +205,10 @@ impl ScriptHost<'_> {
         const BANNED: Error = Error::text("ERR This Valkey command is not allowed from script");
         const WRITES: Error =
             Error::text("ERR Write commands are not allowed from read-only scripts.");
-        let Ok(command) = lookup(args) else {
-            return Err(UNKNOWN);
+        let name = args.first().copied().unwrap_or_default();
+        let command = match by_name(name) {
+            None => return Err(UNKNOWN),
+            Some(_) => lookup(args)?,
         };
         if !command.accepts(args.len()) {
             return Err(ARITY);
@@ -213,7 +216,7 @@ impl ScriptHost<'_> {
         if command.flags.has(Flags::NOSCRIPT) {
             return Err(BANNED);
         }
-        if self.read_only && command.is_write() {
+        if self.read_only && (command.is_write() || command.flags.has(Flags::MAY_REPLICATE)) {
             return Err(WRITES);
         }
         Ok(command)
@@ -436,7 +439,11 @@ pub enum WhileBusy {
 
 /// Answers a request without the engine, which the running script has to itself.
 pub fn answer_while_busy(control: &Control, args: &[&[u8]], reply: &mut dyn Reply) -> WhileBusy {
-    let killer = match lookup(args).map(|command| command.name) {
+    let row = lookup(args).and_then(|command| match command.accepts(args.len()) {
+        true => Ok(command.name),
+        false => Err(wrong_arity(command)),
+    });
+    let killer = match row {
         Ok("script|kill") => Killer::Script,
         Ok("function|kill") => Killer::Function,
         Ok("shutdown") if args.iter().any(|arg| is_word(arg, "NOSAVE")) => Killer::Shutdown,

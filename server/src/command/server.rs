@@ -510,7 +510,9 @@ fn config_get(call: &mut Call<'_>) -> Result<(), Stop> {
     for (name, value) in found {
         call.reply.bulk(name.as_bytes());
         // The references do not show the events of new keys beside `A`, which leaves them out.
-        let shown = value.strip_prefix("An").filter(|_| name == "notify-keyspace-events");
+        let shown = value
+            .strip_prefix("An")
+            .filter(|_| name == "notify-keyspace-events");
         match shown {
             Some(rest) => call.reply.bulk(format!("A{rest}").as_bytes()),
             None => call.reply.bulk(value.as_bytes()),

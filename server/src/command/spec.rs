@@ -29,7 +29,8 @@ impl Flags {
     pub const ALL_DBS: Flags = Flags(1 << 20);
 
     /// The names, in the order in which COMMAND INFO gives them.
-    const NAMES: [(Flags, &'static str); 21] = [
+    /// MAY_REPLICATE has none that is shown.
+    const NAMES: [(Flags, &'static str); 20] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
@@ -44,7 +45,6 @@ impl Flags {
         (Flags::ASKING, "asking"),
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),
-        (Flags::MAY_REPLICATE, "may_replicate"),
         (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
         (Flags::NO_ASYNC_LOADING, "no_async_loading"),
         (Flags::NO_MULTI, "no_multi"),
