@@ -474,6 +474,7 @@ impl Engine {
         let runs_others = command.flags.has(Flags::SKIP_MONITOR);
         if from_script
             && self.config.hot.cluster
+            && !session.cross_slots
             && let Err(error) = cluster::check_in_script(&mut session.slot, command, args)
         {
             reply.error(&error);

@@ -58,6 +58,8 @@ pub struct Session {
     pub caching: Option<bool>,
     /// The slot of the keys that its request named, in a cluster.
     pub slot: Option<u16>,
+    /// The script that it runs may use keys of several slots.
+    pub cross_slots: bool,
     /// Does it know what to do when it is sent elsewhere (CLIENT CAPA)?
     pub follows_redirects: bool,
     /// How many requests the transaction has that EXEC is running.
@@ -321,6 +323,7 @@ fn new_session(
         tracking: false,
         caching: None,
         slot: None,
+        cross_slots: false,
         follows_redirects: false,
         executing: None,
         outbox: Vec::new(),

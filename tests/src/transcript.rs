@@ -16,7 +16,7 @@
 //! | `@unordered` | the elements of the next reply may come in any order (`pairs`: as flat pairs, `deep`: at every level) |
 //! | `@close b`, `@halfclose b` | closes the client's connection, or only its sending half |
 //! | `@config name value` | a setting the file needs, made before it starts and undone after it |
-//! | `@server valkey redis82` | who the file was recorded from: `valkey`, `redis82`, `redis7`, or `docs` for what none of them has |
+//! | `@server valkey redis82` | who the file was recorded from: `valkey`, `valkey-cluster`, `redis82`, `redis7`, or `docs` for what none of them has |
 //!
 //! Besides replies a `<` line can say `<blocked>` (the server has the request and holds its
 //! answer back), `<nothing>` (no reply is due, which the next one's order proves), `<closed>`

@@ -323,12 +323,21 @@ fn run_with(
     };
     let flags = scripts.flags(id);
     let read_only = check_flags(flags, read_only)?;
+    if flags.no_cluster && call.engine.config.hot.cluster {
+        return Err(NO_CLUSTER.into());
+    }
     let (keys, argv) = call.args[3..].split_at(keys);
+    // A script that declares nothing is from the time before slots were checked.
+    call.session.cross_slots = !flags.declared || flags.allow_cross_slot_keys;
     with_host(call, b"", read_only, |host, reply| {
         scripts.run(id, host, keys, argv, reply);
     });
+    call.session.cross_slots = false;
     Ok(())
 }
+
+const NO_CLUSTER: Error =
+    Error::text("ERR Can not run script on cluster, 'no-cluster' flag is set.");
 
 /// Whether a script that declares what it does may only read.
 pub fn check_flags(flags: script::Flags, read_only: bool) -> Result<bool, Error> {

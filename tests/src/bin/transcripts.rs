@@ -89,13 +89,14 @@ fn arguments() -> Result<Arguments, String> {
 
 /// The name that `@server` lines use for the server at `addr`.
 fn server_kind(addr: SocketAddr) -> Result<&'static str, String> {
-    let reply = Client::connect(addr)?.call(&["INFO", "server"])?;
+    let reply = Client::connect(addr)?.call(&["INFO"])?;
     let Body::Text(info) = reply.body else {
         return Err("INFO gave no text".to_owned());
     };
     let info = String::from_utf8_lossy(&info);
     let has = |text: &str| info.contains(text);
     Ok(match () {
+        () if has("server_name:valkey") && has("cluster_enabled:1") => "valkey-cluster",
         () if has("server_name:valkey") => "valkey",
         () if has("server_name:khoa") => "khoa",
         () if has("redis_version:8") => "redis82",

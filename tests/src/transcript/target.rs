@@ -54,6 +54,9 @@ impl Real {
                 ..
             }) = many.get(1)
         {
+            if old == value.as_bytes() {
+                return Ok(());
+            }
             let old = String::from_utf8_lossy(old).into_owned();
             self.before.push((name.to_owned(), old));
         }
