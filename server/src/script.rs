@@ -67,6 +67,8 @@ pub struct Session {
     /// What `redis.setresp` chose for this run.
     resp: Protocol2,
     random: library::maths::Random,
+    /// What the run set in `cjson`.
+    json: library::json::Settings,
 }
 
 /// The protocol of a run, RESP2 unless the script chooses otherwise.
@@ -216,7 +218,9 @@ impl Room {
         reply: &mut dyn Reply,
     ) {
         let stack = self.machine.stack();
-        stack.context().session.resp.set(Protocol::Resp2);
+        let session = &stack.context().session;
+        session.resp.set(Protocol::Resp2);
+        session.json.reset();
         for (name, values) in [(KEYS, keys), (ARGV, argv)] {
             stack.push_copy(name);
             push_list(&stack, values);

@@ -6,13 +6,16 @@
 pub mod base;
 pub mod coroutines;
 pub mod format;
+pub mod json;
 pub mod maths;
+pub mod msgpack;
 pub mod patterns;
 pub mod server;
 pub mod strings;
+pub mod structs;
 pub mod tables;
 
-use super::lua::Stack;
+use super::lua::{Outcome, Stack};
 
 /// Fills the new table at the second index, given `LuaJIT`'s own globals at the first.
 type Open = fn(&Stack<'_>, i32, i32);
@@ -25,6 +28,9 @@ pub const TABLES: &[(&str, Open)] = &[
     ("coroutine", coroutines::open),
     ("os", open_os),
     ("bit", open_bit),
+    ("cjson", json::open),
+    ("cmsgpack", msgpack::open),
+    ("struct", structs::open),
 ];
 
 /// Takes functions over from `LuaJIT`'s table of the name, or from its globals.
@@ -60,7 +66,24 @@ fn open_os(stack: &Stack<'_>, original: i32, os: i32) {
 fn open_bit(stack: &Stack<'_>, original: i32, bit: i32) {
     let names = [
         "arshift", "band", "bnot", "bor", "bswap", "bxor", "lshift", "rol", "ror", "rshift",
-        "tobit", "tohex",
+        "tobit",
     ];
     take_over(stack, original, Some("bit"), bit, &names);
+    add_natives!(stack, bit, { "tohex" => to_hex });
+}
+
+/// At most eight digits, in upper case for a negative count: LuaJIT's own pads much further.
+fn to_hex(stack: &Stack<'_>) -> Outcome {
+    /// Adding this leaves a number's lowest 32 bits at the end of the double.
+    const TO_BITS: f64 = 6_755_399_441_055_744.0;
+    let value = (stack.check_number(1)? + TO_BITS).to_bits() as u32;
+    let count = stack.optional_integer(2, 8)?;
+    let digits = if count < 0 {
+        format!("{value:08X}")
+    } else {
+        format!("{value:08x}")
+    };
+    let len = count.unsigned_abs().min(8) as usize;
+    stack.push_bytes(&digits.as_bytes()[8 - len..]);
+    Ok(1)
 }

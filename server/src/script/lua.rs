@@ -964,7 +964,7 @@ impl<'a> Stack<'a> {
         if method && number == 1 {
             return self.fail(&format!("calling '{name}' on bad self ({problem})"));
         }
-        let number = number - usize::from(method);
+        let number = number.saturating_sub(usize::from(method));
         self.fail(&format!("bad argument #{number} to '{name}' ({problem})"))
     }
 

@@ -561,3 +561,95 @@ fn the_language_is_plain_lua() {
         "-ERR Error compiling script (new function): user_script:1: '=' expected near 'a'",
     );
 }
+
+#[test]
+fn json_is_written_and_read_as_the_reference_does() {
+    check(
+        "return cjson.encode({1,'a/b',true,cjson.null,{},{x=1/3}})",
+        "$[1,\\\"a\\\\/b\\\",true,null,{},{\\\"x\\\":0.33333333333333}]",
+    );
+    check(
+        "return cjson.decode('{\"a\":[1,{\"b\":\"\\\\u00e9\"}]}').a[2].b",
+        "$\\xc3\\xa9",
+    );
+    check_error(
+        "return cjson.decode('[1,]')",
+        "ERR user_script:1: Expected value but found T_ARR_END at character 4",
+    );
+    check_error(
+        "local t={} t[1]=t return cjson.encode(t)",
+        "ERR user_script:1: Cannot serialise, excessive nesting (1001)",
+    );
+    check_error(
+        "return cjson.decode(('['):rep(1001))",
+        "ERR user_script:1: Found too many nested data structures (1001) at character 1001",
+    );
+}
+
+#[test]
+fn one_script_never_sees_what_another_set() {
+    let mut bench = Bench::new();
+    bench.eval("cjson.encode_number_precision(3) cjson.decode_max_depth(1) redis.setresp(3)");
+    assert_eq!(bench.eval("return cjson.encode(1/3)"), "$0.33333333333333");
+    assert_eq!(bench.eval("return cjson.decode('[[1]]')"), "[[:1]]");
+    assert_eq!(
+        bench.eval("return type(redis.call('get','none'))"),
+        "$boolean"
+    );
+}
+
+#[test]
+fn packed_values_come_back_and_broken_ones_are_refused() {
+    check(
+        "return {cmsgpack.unpack(cmsgpack.pack(1,-33,2^40,'x',true,{1,2},0.5))}",
+        "[:1 :-33 :1099511627776 $x :1 [:1 :2] :0]",
+    );
+    check_error(
+        "return cmsgpack.unpack('\\146\\1')",
+        "ERR user_script:1: Missing bytes in input.",
+    );
+    check(
+        "return struct.pack('>I2bs',258,-1,'x')",
+        "$\\x01\\x02\\xffx\\x00",
+    );
+    check(
+        "return {struct.unpack('<i4c2','\\254\\255\\255\\255ab')}",
+        "[:-2 $ab :7]",
+    );
+    check_error(
+        "return struct.unpack('c2147483647','x')",
+        "ERR user_script:1: bad argument #2 to 'unpack' (data string too short)",
+    );
+}
+
+#[test]
+fn nothing_that_a_library_is_given_ends_the_process() {
+    let mut bench = Bench::new();
+    for source in [
+        "return cmsgpack.unpack(('\\145'):rep(100000))",
+        "return cmsgpack.unpack('\\223\\255\\255\\255\\255'..('\\1'):rep(100))",
+        "return cjson.decode(('{\"a\":'):rep(100000))",
+        "return struct.unpack('I4c0','\\255\\255\\255\\255')",
+        "return struct.pack('i32i32',1/0,-1/0)",
+        "return struct.unpack(('b'):rep(10000),('x'):rep(10000))",
+        "return struct.size(('c2147483647'):rep(1000))",
+        "return bit.tohex(1,-2147483648)",
+        "return table.concat({1,2},'',-2147483648,2147483647)",
+        "return ('x'):rep(100):format(unpack({},1,100))",
+        "return string.format('%99.99f',1e308)",
+        "return ('a'):find(('a?'):rep(2000)..('a'):rep(2000))",
+        "return select(-1)",
+        "return coroutine.wrap(function() return coroutine.yield() end)()",
+        "return tostring(setmetatable({},{__tostring=error}))",
+        "local t=setmetatable({},{__index=function(t,k) error(t) end}) return t.x",
+        "return unpack({},-2147483648,2147483647)",
+        "return string.byte(('x'):rep(1e6),1,-1)",
+        "return ('x'):gsub('x',{x=print})",
+        "return loadstring(('return '):rep(100000))",
+        "return loadstring(('a='):rep(1000)..'{'..('{'):rep(1000))",
+    ] {
+        let reply = bench.eval(source);
+        assert!(!reply.is_empty(), "{source}");
+        assert_eq!(bench.eval("return 1"), ":1", "{source}");
+    }
+}
