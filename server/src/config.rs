@@ -7,6 +7,7 @@ use std::{borrow::Cow, fmt::Write};
 
 use crate::{
     clock::Time,
+    eviction::Policy,
     keyspace::Class,
     number,
     value::{limits::Limits, stream::NodeLimits},
@@ -398,6 +399,11 @@ pub struct Hot {
     pub tcp_keepalive: u64,
     pub protected_mode: bool,
     pub cluster: bool,
+    /// What all keys together may occupy, in bytes; 0 for no limit.
+    pub max_memory: usize,
+    pub eviction: Policy,
+    /// Milliseconds from which an event is noted for LATENCY; 0 for never.
+    pub latency_threshold: u64,
     /// How many keys are tracked at most; 0 for no limit.
     pub tracking_keys_max: usize,
 }
@@ -622,6 +628,9 @@ impl Config {
             timeout: size("timeout") as u64,
             min_replicas: size("min-replicas-to-write"),
             tcp_keepalive: size("tcp-keepalive") as u64,
+            max_memory: size("maxmemory"),
+            eviction: Policy::read(self),
+            latency_threshold: size("latency-monitor-threshold") as u64,
             cluster: self.is_on("cluster-enabled"),
             tracking_keys_max: size("tracking-table-max-keys"),
             protected_mode: self.is_on("protected-mode"),

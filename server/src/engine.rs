@@ -21,6 +21,7 @@ use crate::{
     command::{self, Call, Command, Flags, Stop, key_positions::key_positions},
     config::{Config, OutputLimit},
     error::Error,
+    eviction::{self, Order},
     faults::{Faults, Verdict},
     info::Identity,
     keyspace::{Change, Class, Keyspace},
@@ -68,6 +69,8 @@ pub struct Pause {
 /// Whom to tell of changed settings.
 pub type OnSettings = Box<dyn Fn(&Config) + Send>;
 
+const OUT_OF_MEMORY: Error = Error::text("OOM command not allowed when used memory > 'maxmemory'.");
+
 /// How often clients are looked through while there is a reason to.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -100,6 +103,10 @@ pub struct Engine {
     pub tracking: Tracking,
     pub identity: Identity,
     pub saved: Saved,
+    /// What the process occupied beside the data when `maxmemory` was set, in bytes.
+    pub memory_base: usize,
+    /// There was too little memory when the script that runs began.
+    script_short_of_memory: bool,
     /// The configuration epoch of a cluster of one node.
     pub cluster_epoch: u64,
     /// Told of every change of the settings.
@@ -133,6 +140,8 @@ impl Engine {
                 dirty: 0,
                 times: 0,
             },
+            memory_base: 0,
+            script_short_of_memory: false,
             cluster_epoch: 0,
             on_settings: None,
             next_sweep: None,
@@ -410,6 +419,16 @@ impl Engine {
                 }
             }
         }
+        if self.config.hot.max_memory > 0 {
+            let short = self.is_short_of_memory();
+            if self.keys.has_changes() {
+                self.absorb(Some(session));
+            }
+            self.script_short_of_memory = short;
+            if short && needs_memory(session, command) {
+                return self.refuse(session, &OUT_OF_MEMORY, out);
+            }
+        }
         if self.config.hot.min_replicas > 0 && command.is_write() {
             const TOO_FEW: Error = Error::text("NOREPLICAS Not enough good replicas to write.");
             return self.refuse(session, &TOO_FEW, out);
@@ -472,6 +491,11 @@ impl Engine {
         let from_script = self.depth > u32::from(session.executing.is_some());
         // What runs others is shown before them, all else with what it did, such as SELECT.
         let runs_others = command.flags.has(Flags::SKIP_MONITOR);
+        if from_script && self.script_short_of_memory && command.flags.has(Flags::DENYOOM) {
+            reply.error(&OUT_OF_MEMORY);
+            self.stats.error(OUT_OF_MEMORY.code());
+            return Ok(());
+        }
         if from_script
             && self.config.hot.cluster
             && !session.cross_slots
@@ -858,6 +882,34 @@ impl Engine {
             !self.watchers.is_empty() || !self.waiters.is_empty() || self.tracking.is_active();
     }
 
+    // ---- Memory ----
+
+    /// What counts against `maxmemory`, in bytes; what the process occupies when there is none.
+    pub fn used_memory(&self) -> usize {
+        if self.memory_base > 0 {
+            self.memory_base + self.keys.bytes()
+        } else {
+            crate::machine::resident() as usize
+        }
+    }
+
+    /// Evicts keys until the data fits; tells whether it still does not.
+    fn is_short_of_memory(&mut self) -> bool {
+        /// A request evicts at most so many; the next ones go on where it stopped.
+        const EVICTIONS: usize = 1000;
+        let hot = &self.config.hot;
+        let (limit, policy) = (hot.max_memory, hot.eviction);
+        for _ in 0..EVICTIONS {
+            if self.used_memory() <= limit {
+                return false;
+            }
+            if !eviction::evict_one(&mut self.keys, policy, &mut self.random) {
+                return true;
+            }
+        }
+        false
+    }
+
     // ---- Tracking ----
 
     /// Remembers the keys that a request of a tracking client has read.
@@ -932,6 +984,17 @@ impl Engine {
     /// Takes over settings that other parts keep for themselves.
     pub fn apply_config(&mut self) {
         self.keys.notify = self.config.hot.notify;
+        let eviction = self.config.hot.eviction;
+        let by_frequency = eviction.order == Order::LeastFrequentlyUsed;
+        self.keys.frequency = by_frequency.then_some(eviction.frequency);
+        let limited = self.config.hot.max_memory > 0;
+        self.keys.count_sizes(limited);
+        if limited && self.memory_base == 0 {
+            let resident = crate::machine::resident() as usize;
+            self.memory_base = resident.saturating_sub(self.keys.bytes()).max(1);
+        } else if !limited {
+            self.memory_base = 0;
+        }
         let threshold_ms = self.config.int("busy-reply-threshold");
         self.script_control.set_threshold_ms(threshold_ms);
         if self.config.hot.timeout > 0 {
@@ -1151,6 +1214,21 @@ impl Deferred {
             Protocol::Resp2 => &self.resp2,
             Protocol::Resp3 => &self.resp3,
         }
+    }
+}
+
+/// Would the request add to the data, now or when the transaction runs?
+fn needs_memory(session: &Session, command: &Command) -> bool {
+    match &session.transaction {
+        None => command.flags.has(Flags::DENYOOM),
+        Some(transaction) if command.name == "exec" => transaction
+            .queue
+            .iter()
+            .any(|queued| queued.command.flags.has(Flags::DENYOOM)),
+        Some(_) => !matches!(
+            command.name,
+            "discard" | "multi" | "watch" | "unwatch" | "quit" | "reset"
+        ),
     }
 }
 

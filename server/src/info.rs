@@ -237,7 +237,7 @@ fn clients(report: &mut Report, scope: &mut Scope<'_>) {
 
 fn memory(report: &mut Report, scope: &mut Scope<'_>) {
     let memory = crate::machine::memory();
-    report.size("used_memory", memory.resident);
+    report.size("used_memory", scope.engine.used_memory() as u64);
     report.size("used_memory_rss", memory.resident);
     report.size("used_memory_peak", memory.peak);
     let share = memory.resident as f64 * 100.0 / memory.peak.max(1) as f64;
@@ -247,7 +247,8 @@ fn memory(report: &mut Report, scope: &mut Scope<'_>) {
     report.size("maxmemory", limit);
     let policy = scope.engine.config.get("maxmemory-policy");
     report.line("maxmemory_policy", policy);
-    report.line("mem_fragmentation_ratio", "1.00");
+    let ratio = memory.resident as f64 / scope.engine.used_memory().max(1) as f64;
+    report.line("mem_fragmentation_ratio", format_args!("{ratio:.2}"));
     report.zeros(&[
         "mem_fragmentation_bytes",
         "mem_not_counted_for_evict",
@@ -312,11 +313,9 @@ fn stats(report: &mut Report, scope: &mut Scope<'_>) {
     report.line("expired_keys", engine.keys.stats.expired);
     report.line("expired_fields", engine.keys.stats.expired_parts);
     report.line("expired_stale_perc", "0.00");
-    report.zeros(&[
-        "expired_time_cap_reached_count",
-        "evicted_keys",
-        "evicted_clients",
-    ]);
+    report.zeros(&["expired_time_cap_reached_count"]);
+    report.line("evicted_keys", engine.keys.stats.evicted);
+    report.zeros(&["evicted_clients"]);
     report.line("keyspace_hits", engine.keys.stats.hits);
     report.line("keyspace_misses", engine.keys.stats.misses);
     report.line("pubsub_channels", engine.pubsub.channels.len());

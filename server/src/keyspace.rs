@@ -15,6 +15,8 @@ use crate::{
     deadlines::{Deadlines, Links, Step, Timed},
     dict::{Dict, Keyed},
     error::Error,
+    eviction::Frequency,
+    random::Random,
     value::{Kind, Value},
 };
 
@@ -105,6 +107,10 @@ impl Event {
         class: Class::EXPIRED,
         name: "expired",
     };
+    const EVICTED: Event = Event {
+        class: Class::EVICTED,
+        name: "evicted",
+    };
     const NEW: Event = Event {
         class: Class::NEW,
         name: "new",
@@ -145,15 +151,25 @@ pub struct Entry {
     deadline: u64,
     links: Links,
     hash: u32,
-    /// When the key was last used, in seconds of the timeline.
+    /// When the key was last used, in seconds of the timeline; under a policy that counts uses,
+    /// what [`Frequency`] makes of it.
     pub access: u32,
 }
 
 const NEVER: u64 = u64::MAX;
+/// What the index of keys holds for each of them, in bytes.
+const INDEX_SIZE: usize = 8;
+/// How many elements are measured for the sum of all sizes.
+const SIZE_SAMPLES: usize = 5;
 
 impl Entry {
     pub fn key(&self) -> &[u8] {
         &self.key
+    }
+
+    /// What it occupies, in bytes; of large collections so many elements are measured.
+    pub fn size(&self, samples: usize) -> usize {
+        size_of::<Entry>() + INDEX_SIZE + self.key.heap_size() + self.value.heap_size(samples)
     }
 
     pub fn deadline(&self) -> Option<u64> {
@@ -188,6 +204,10 @@ struct Database {
     /// When the first part of a value ends, for the few keys that have such parts: hashes with
     /// field deadlines.
     parts: BTreeSet<(u64, ByteStr)>,
+    /// Are the sizes of entries added up?
+    counting: bool,
+    /// The sum, in bytes.
+    bytes: usize,
 }
 
 impl Database {
@@ -196,10 +216,28 @@ impl Database {
             dict: Dict::new(),
             deadlines: Deadlines::new(now),
             parts: BTreeSet::new(),
+            counting: false,
+            bytes: 0,
+        }
+    }
+
+    fn size_at(&self, at: usize) -> usize {
+        if self.counting {
+            self.dict.at(at).size(SIZE_SAMPLES)
+        } else {
+            0
+        }
+    }
+
+    /// Adds what the entry at a position has grown by since it had the size `before`.
+    fn recount(&mut self, at: usize, before: usize) {
+        if self.counting {
+            self.bytes = (self.bytes + self.size_at(at)).saturating_sub(before);
         }
     }
 
     fn remove_at(&mut self, at: usize) -> Entry {
+        self.bytes = self.bytes.saturating_sub(self.size_at(at));
         let entry = self.dict.at(at);
         if let Some(part) = entry.value.next_part_deadline() {
             self.parts.remove(&(part, entry.key.clone()));
@@ -259,6 +297,7 @@ impl Database {
 pub struct KeyStats {
     pub hits: u64,
     pub misses: u64,
+    pub evicted: u64,
     pub expired: u64,
     /// Parts of values, such as fields of hashes.
     pub expired_parts: u64,
@@ -277,6 +316,9 @@ pub struct Keyspace {
     now: Time,
     /// Does a look-up by the running command leave the access time alone (CLIENT NO-TOUCH)?
     pub no_touch: bool,
+    /// How uses are counted, while the eviction policy goes by that.
+    pub frequency: Option<Frequency>,
+    random: Random,
     /// Off only while a test wants to see keys past their time (DEBUG SET-ACTIVE-EXPIRE 0).
     pub active_expire: bool,
     /// Which event classes anybody listens to; see `notify-keyspace-events`.
@@ -301,6 +343,8 @@ impl Keyspace {
             selected: 0,
             now,
             no_touch: false,
+            frequency: None,
+            random: Random::from_entropy(),
             active_expire: true,
             notify: 0,
             observed: false,
@@ -442,6 +486,27 @@ impl Keyspace {
     /// How many keys of a database below `databases()` hold fields with a deadline.
     pub fn keys_with_parts(&self, db: usize) -> usize {
         self.dbs[db].parts.len()
+    }
+
+    /// Starts or ends adding up the sizes of all entries.
+    pub fn count_sizes(&mut self, counting: bool) {
+        for db in &mut self.dbs {
+            if db.counting != counting {
+                db.counting = counting;
+                db.bytes = (0..db.dict.len()).map(|at| db.size_at(at)).sum();
+            }
+        }
+    }
+
+    /// The sizes of all entries, while they are added up.
+    pub fn bytes(&self) -> usize {
+        self.dbs.iter().map(|db| db.bytes).sum()
+    }
+
+    /// The entry at a place below `len()` of the selected database.
+    pub fn entry_at(&self, at: usize) -> Option<&Entry> {
+        let dict = &self.dbs[self.selected].dict;
+        (at < dict.len()).then(|| dict.at(at))
     }
 
     /// All live keys of the selected database, in no particular order.
@@ -615,10 +680,18 @@ impl Keyspace {
         }
     }
 
+    /// Deletes a key to make room, and tells whether there was one.
+    pub fn evict(&mut self, key: &[u8]) -> bool {
+        let evicted = self.delete(key, Event::EVICTED);
+        self.stats.evicted += u64::from(evicted);
+        evicted
+    }
+
     /// Empties a database below `databases()` and tells how many keys it had.
     pub fn flush(&mut self, db: usize) -> usize {
         let fresh = Database::new(self.now.millis());
         let old = std::mem::replace(&mut self.dbs[db], fresh);
+        self.dbs[db].counting = old.counting;
         let len = old.dict.len();
         self.dirty += len as u64;
         if self.observed {
@@ -724,6 +797,7 @@ impl Keyspace {
     /// them. Returns how many it dropped one by one.
     fn expire_parts(&mut self, db: usize, at: usize, limit: usize) -> usize {
         let now = self.now.millis();
+        let size = self.dbs[db].size_at(at);
         let entry = self.dbs[db].dict.at_mut(at);
         let before = entry.value.next_part_deadline();
         let Value::Hash(hash) = &mut entry.value else {
@@ -736,6 +810,7 @@ impl Keyspace {
             dropped = hash.drop_due(now, limit, |_| {});
         }
         let key = entry.key.clone();
+        self.dbs[db].recount(at, size);
         self.dbs[db].track_part(at, before);
         self.stats.expired_parts += if gone { len } else { dropped } as u64;
         self.dirty += 1;
@@ -771,16 +846,23 @@ impl Keyspace {
     }
 
     fn touch_access(&mut self, at: usize) {
-        if !self.no_touch {
-            let now = self.now.seconds() as u32;
-            self.dbs[self.selected].dict.at_mut(at).access = now;
+        if self.no_touch {
+            return;
         }
+        let now = self.now;
+        let entry = self.dbs[self.selected].dict.at_mut(at);
+        entry.access = match self.frequency {
+            Some(frequency) => frequency.used(entry.access, now.millis(), &mut self.random),
+            None => now.seconds() as u32,
+        };
     }
 
     fn replace(&mut self, at: usize, value: Value, ttl: Ttl) {
         let db = &mut self.dbs[self.selected];
+        let size = db.size_at(at);
         let part = db.dict.at(at).value.next_part_deadline();
         let old = std::mem::replace(&mut db.dict.at_mut(at).value, value);
+        db.recount(at, size);
         self.earliest = self.earliest.min(db.track_part(at, part));
         let deadline = match ttl {
             Ttl::Keep => None,
@@ -798,7 +880,10 @@ impl Keyspace {
     }
 
     fn insert(&mut self, key: &[u8], hash: u32, value: Value, ttl: Ttl) {
-        let access = self.now.seconds() as u32;
+        let access = match self.frequency {
+            Some(_) => Frequency::first(self.now.millis()),
+            None => self.now.seconds() as u32,
+        };
         let db = &mut self.dbs[self.selected];
         let key = ByteStr::new(key);
         let links = Links::default();
@@ -811,6 +896,7 @@ impl Keyspace {
             access,
         };
         let at = db.dict.insert_new_hashed(entry, hash);
+        db.recount(at, 0);
         self.earliest = self.earliest.min(db.track_part(at, None));
         if let Ttl::At(deadline) = ttl {
             db.set_deadline(at, deadline);
@@ -829,10 +915,12 @@ impl Keyspace {
         change: impl FnOnce(&mut T) -> (R, Option<Event>),
     ) -> Result<R, Error> {
         let db = &mut self.dbs[self.selected];
+        let size = db.size_at(at);
         let part = db.dict.at(at).value.next_part_deadline();
         let value = T::of_mut(&mut db.dict.at_mut(at).value).ok_or(Error::WRONG_TYPE)?;
         let (result, event) = change(value);
         let emptied = value.is_empty();
+        db.recount(at, size);
         self.earliest = self.earliest.min(db.track_part(at, part));
         if let Some(event) = event {
             self.changed(key, event);

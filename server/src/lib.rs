@@ -17,6 +17,7 @@ mod embed;
 mod engine;
 mod errand;
 mod error;
+mod eviction;
 mod extended;
 mod faults;
 mod geohash;

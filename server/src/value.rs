@@ -76,6 +76,19 @@ impl Value {
         }
     }
 
+    /// What it occupies beside its own 24 bytes; of large collections so many elements are
+    /// measured.
+    pub fn heap_size(&self, samples: usize) -> usize {
+        match self {
+            Value::String(string) => string.heap_size(),
+            Value::List(list) => list.heap_size(samples),
+            Value::Set(set) => set.heap_size(samples),
+            Value::SortedSet(set) => set.heap_size(samples),
+            Value::Hash(hash) => hash.heap_size(samples),
+            Value::Stream(stream) => stream.heap_size(),
+        }
+    }
+
     /// Does freeing it take so long that it should not be done under the engine's lock?
     pub fn is_costly_to_free(&self) -> bool {
         let elements = match self {

@@ -521,16 +521,26 @@ fn object_freq(call: &mut Call<'_>) -> Result<(), Stop> {
     const NOT_TRACKED: Error = Error::text(
         "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
     );
-    if call.engine.keys.exists(call.arg(2)) {
-        return Err(NOT_TRACKED.into());
+    let (frequency, now) = (call.engine.keys.frequency, call.now_ms());
+    match call.engine.keys.peek(call.arg(2)) {
+        Some(entry) => {
+            let frequency = frequency.ok_or(NOT_TRACKED)?;
+            call.reply
+                .integer(frequency.count(entry.access, now).into());
+        }
+        None => call.reply.null(),
     }
-    call.reply.null();
     Ok(())
 }
 
 fn object_idletime(call: &mut Call<'_>) -> Result<(), Stop> {
+    const NOT_TRACKED: Error = Error::text(
+        "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+    );
     let now = call.engine.keys.now().seconds();
+    let by_frequency = call.engine.keys.frequency.is_some();
     match call.engine.keys.peek(call.arg(2)) {
+        Some(_) if by_frequency => return Err(NOT_TRACKED.into()),
         Some(entry) => call
             .reply
             .integer(now.saturating_sub(u64::from(entry.access)) as i64),
