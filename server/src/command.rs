@@ -11,6 +11,8 @@ use crate::{blocking::Wait, engine::Engine, error::Error, number, reply::Reply, 
 pub mod bitmaps;
 pub mod cluster;
 pub mod connection;
+pub mod debug;
+pub mod diagnostics;
 mod draws;
 pub mod geo;
 pub mod hashes;
@@ -22,6 +24,7 @@ pub mod keys;
 pub mod lists;
 pub mod migration;
 pub mod pubsub;
+pub mod replication;
 mod scanning;
 pub mod scripting;
 pub mod serialization;
@@ -41,6 +44,8 @@ static FAMILIES: &[&[Command]] = &[
     bitmaps::COMMANDS,
     cluster::COMMANDS,
     connection::COMMANDS,
+    debug::COMMANDS,
+    diagnostics::COMMANDS,
     geo::COMMANDS,
     hashes::COMMANDS,
     hyperloglogs::COMMANDS,
@@ -51,6 +56,7 @@ static FAMILIES: &[&[Command]] = &[
     pubsub::COMMANDS,
     scripting::COMMANDS,
     serialization::COMMANDS,
+    replication::COMMANDS,
     server::COMMANDS,
     sets::COMMANDS,
     sorted_sets::COMMANDS,

@@ -25,6 +25,7 @@ use crate::{
     faults::{Faults, Verdict},
     info::Identity,
     keyspace::{Change, Class, Keyspace},
+    latency::Latency,
     monitor,
     pubsub::{Message, PubSub},
     random::Random,
@@ -94,6 +95,7 @@ pub struct Engine {
     pub config: Config,
     pub stats: Stats,
     pub slowlog: SlowLog,
+    pub latency: Latency,
     pub large_requests: SlowLog,
     pub large_replies: SlowLog,
     pub faults: Faults,
@@ -157,6 +159,7 @@ impl Engine {
             config,
             stats: Stats::new(now),
             slowlog: SlowLog::default(),
+            latency: Latency::default(),
             large_requests: SlowLog::default(),
             large_replies: SlowLog::default(),
             faults: Faults::default(),
@@ -571,10 +574,16 @@ impl Engine {
         let tracked = self.config.hot.latency_tracking;
         self.stats
             .command(command, took, failed, self.keys.now(), tracked);
+        let at = self.keys.now();
+        let threshold = self.config.hot.latency_threshold;
+        if threshold > 0 && took.as_millis() as u64 >= threshold {
+            let fast = command.flags.has(Flags::FAST);
+            let name = if fast { "fast-command" } else { "command" };
+            self.latency.note(name, took.as_millis() as u64, at);
+        }
         if command.flags.has(Flags::SKIP_SLOWLOG) {
             return;
         }
-        let at = self.keys.now();
         let asked: usize = args.iter().map(|arg| arg.len()).sum();
         let [slow, large_request, large_reply] = self.config.hot.logs;
         for (log, limits, value) in [
@@ -643,8 +652,11 @@ impl Engine {
         if !pause.writes_only {
             return true;
         }
+        // Besides writes, what might write or reach others; COMMAND does not tell of these.
         let writes = |command: &Command| {
-            command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_REPLICATE)
+            const OTHERS: [&str; 6] =
+                ["eval", "evalsha", "fcall", "pfcount", "publish", "spublish"];
+            command.is_write() || OTHERS.contains(&command.name)
         };
         match &session.transaction {
             Some(transaction) if command.name == "exec" => transaction

@@ -44,19 +44,19 @@ impl Histogram {
         0
     }
 
-    /// How many were no longer than each of 1, 2, 4, … microseconds, up to the longest seen:
-    /// only those steps that add something.
+    /// How many were no longer than 1.024 microseconds, twice that, and so on up to the longest
+    /// seen; a step is told by its whole microseconds, and only if it adds something.
     pub fn doubling(&self) -> Vec<(u64, u64)> {
         let mut steps = Vec::new();
-        let (mut seen, mut bucket, mut limit) = (0, 0, 1);
-        while seen < self.total && bucket < self.counts.len() {
-            let before = seen;
-            while bucket < self.counts.len() && top_of(bucket) <= top_of(bucket_of(limit * 1000)) {
+        let (mut seen, mut bucket, mut limit) = (0, 0, 1024);
+        while bucket < self.counts.len() {
+            let (before, top) = (seen, top_of(bucket_of(limit)));
+            while bucket < self.counts.len() && top_of(bucket) <= top {
                 seen += u64::from(self.counts[bucket]);
                 bucket += 1;
             }
             if seen > before {
-                steps.push((limit, seen));
+                steps.push((top / 1000, seen));
             }
             limit *= 2;
         }
@@ -97,6 +97,15 @@ mod tests {
         }
         assert_eq!(top_of(bucket_of(1000)), 1003);
         assert_eq!(top_of(bucket_of(10_000)), 10_047);
+    }
+
+    #[test]
+    fn doubling_steps_are_those_that_add_something() {
+        let mut histogram = Histogram::default();
+        for nanos in [900, 1_500, 20_000, 21_000] {
+            histogram.record(nanos);
+        }
+        assert_eq!(histogram.doubling(), [(1, 1), (2, 2), (33, 4)]);
     }
 
     #[test]

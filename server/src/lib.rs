@@ -25,6 +25,7 @@ mod glob;
 mod histogram;
 mod info;
 mod keyspace;
+mod latency;
 mod lcs;
 mod machine;
 mod monitor;

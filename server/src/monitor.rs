@@ -24,12 +24,11 @@ pub fn feed(
     }
     let from = if from_script { "lua" } else { &session.addr };
     let line = line(engine, session, from, command, args);
-    broadcast(engine, &line);
-}
-
-fn broadcast(engine: &mut Engine, line: &str) {
     for id in engine.monitors.clone() {
-        engine.send(id, |encoder| encoder.simple(line));
+        // Who leaves hears nothing behind its last reply.
+        if id != session.id || !session.closing {
+            engine.send(id, |encoder| encoder.simple(&line));
+        }
     }
 }
 

@@ -20,6 +20,11 @@ pub trait Reply {
     fn protocol(&self) -> Protocol;
     /// Changes what the asker speaks, from this reply on (HELLO); nothing to a script.
     fn set_protocol(&mut self, _protocol: Protocol) {}
+    /// Opens an attribute of so many pairs, which the asker may ignore, before the reply proper.
+    /// Tells whether it can be written at all; then the pairs must follow.
+    fn attribute(&mut self, _pairs: usize) -> bool {
+        false
+    }
     fn simple(&mut self, text: &str);
     fn error(&mut self, error: &Error);
     fn integer(&mut self, value: i64);

@@ -327,6 +327,13 @@ impl Reply for Encoder<'_> {
         self.protocol = protocol;
     }
 
+    fn attribute(&mut self, pairs: usize) -> bool {
+        if self.resp3() {
+            self.header(b'|', pairs as i64);
+        }
+        self.resp3()
+    }
+
     fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }

@@ -128,6 +128,12 @@ impl Session {
         ip.trim_start_matches('[').trim_end_matches(']')
     }
 
+    /// Does it come from this machine?
+    pub fn is_near(&self) -> bool {
+        let ip: Option<std::net::IpAddr> = self.ip().parse().ok();
+        self.addr.is_empty() || self.is_local_socket() || ip.is_some_and(|ip| ip.is_loopback())
+    }
+
     /// Did it come by a Unix socket?
     pub fn is_local_socket(&self) -> bool {
         self.addr.ends_with(":0")
