@@ -29,17 +29,17 @@ impl Compressor {
         if input.is_empty() || len_max == 0 {
             return None;
         }
-        let mut output = Output::new(len_max);
+        let mut output = Output::new(input, len_max);
         self.seen.start(input.len());
         let mut at = 0;
         while at + 2 < input.len() {
             let Some(earlier) = self.seen.replace(input, at) else {
-                output.literal(input[at])?;
+                output.literal(at)?;
                 at += 1;
                 continue;
             };
             let len = match_len(&input[earlier..], &input[at..]);
-            output.reference(at - earlier - 1, len)?;
+            output.reference(at, at - earlier - 1, len)?;
             at += len;
             // The last two places within the match may start the next one.
             if at + 2 < input.len() {
@@ -47,7 +47,7 @@ impl Compressor {
                 self.seen.replace(input, at - 1);
             }
         }
-        output.finish(&input[at..])
+        output.finish(at)
     }
 }
 
@@ -139,62 +139,53 @@ impl Seen {
     /// Remembers the place and tells the one of the same three bytes that it takes over from.
     /// The very first place is never told: it is how an empty slot reads.
     fn replace(&mut self, input: &[u8], at: usize) -> Option<usize> {
-        let three = &input[at..at + 3];
-        let value = three
-            .iter()
-            .fold(0u32, |value, &byte| value << 8 | u32::from(byte));
+        let three = three_at(input, at)?;
+        let value = u32::from_be_bytes([0, three[0], three[1], three[2]]);
         let hash = (value >> (24 - HASH_BITS)).wrapping_sub(value.wrapping_mul(5));
         let slot = &mut self.slots[hash as usize & ((1 << HASH_BITS) - 1)];
         let earlier = std::mem::replace(slot, self.start.wrapping_add(at as u32));
         let earlier = earlier.checked_sub(self.start)? as usize;
         let near = earlier > 0 && earlier < at && at - earlier <= DISTANCE_MAX;
-        (near && input[earlier..earlier + 3] == *three).then_some(earlier)
+        (near && three_at(input, earlier) == Some(three)).then_some(earlier)
     }
 }
 
-/// The compressed bytes, the last of them a literal run still open.
-struct Output {
+fn three_at(input: &[u8], at: usize) -> Option<[u8; 3]> {
+    input.get(at..)?.first_chunk().copied()
+}
+
+/// The compressed bytes, and where the literals begin that are not among them yet.
+struct Output<'a> {
     bytes: Vec<u8>,
-    run_start: usize,
+    input: &'a [u8],
+    literals_from: usize,
     len_max: usize,
 }
 
-impl Output {
-    fn new(len_max: usize) -> Output {
-        // The first byte is the control byte of the open run.
+impl<'a> Output<'a> {
+    fn new(input: &'a [u8], len_max: usize) -> Output<'a> {
+        let bytes = Vec::with_capacity(input.len().min(len_max));
         Output {
-            bytes: vec![0],
-            run_start: 0,
+            bytes,
+            input,
+            literals_from: 0,
             len_max,
         }
     }
 
-    fn literals(&self) -> usize {
-        self.bytes.len() - self.run_start - 1
+    /// Lets the byte at a place be a literal.
+    fn literal(&self, at: usize) -> Option<()> {
+        (self.len_with_literals(at) < self.len_max).then_some(())
     }
 
-    fn literal(&mut self, byte: u8) -> Option<()> {
-        if self.bytes.len() >= self.len_max {
+    /// Refers to `len` bytes that lie so far before a place, instead of writing them.
+    fn reference(&mut self, at: usize, distance: usize, len: usize) -> Option<()> {
+        let unused_control = usize::from(self.is_run_empty(at));
+        if self.len_with_literals(at) - unused_control + 4 >= self.len_max {
             return None;
         }
-        self.push_literal(byte);
-        Some(())
-    }
-
-    fn push_literal(&mut self, byte: u8) {
-        self.bytes.push(byte);
-        if self.literals() == LITERALS_MAX {
-            self.close_run();
-            self.open_run();
-        }
-    }
-
-    fn reference(&mut self, distance: usize, len: usize) -> Option<()> {
-        let unused_control = usize::from(self.literals() == 0);
-        if self.bytes.len() - unused_control + 4 >= self.len_max {
-            return None;
-        }
-        self.close_run();
+        self.write_literals(at);
+        self.literals_from = at + len;
         let upper = (distance >> 8) as u8;
         if len < 9 {
             self.bytes.push(upper | ((len - 2) as u8) << 5);
@@ -202,31 +193,34 @@ impl Output {
             self.bytes.extend([upper | 7 << 5, (len - 9) as u8]);
         }
         self.bytes.push(distance as u8);
-        self.open_run();
         Some(())
     }
 
-    fn finish(mut self, rest: &[u8]) -> Option<Vec<u8>> {
-        if self.bytes.len() + 3 > self.len_max {
+    /// Ends with literals, the search having stopped at a place.
+    fn finish(mut self, at: usize) -> Option<Vec<u8>> {
+        if self.len_with_literals(at) + 3 > self.len_max {
             return None;
         }
-        for &byte in rest {
-            self.push_literal(byte);
-        }
-        self.close_run();
+        self.write_literals(self.input.len());
         Some(self.bytes)
     }
 
-    fn open_run(&mut self) {
-        self.run_start = self.bytes.len();
-        self.bytes.push(0);
+    /// What the output comes to with all literals before a place, and with the control byte of
+    /// the run that a further one would join.
+    fn len_with_literals(&self, at: usize) -> usize {
+        let literals = at - self.literals_from;
+        self.bytes.len() + literals + literals / LITERALS_MAX + 1
     }
 
-    /// Writes the length of the run into its control byte, or drops that byte if it is empty.
-    fn close_run(&mut self) {
-        match self.literals() {
-            0 => self.bytes.truncate(self.run_start),
-            count => self.bytes[self.run_start] = (count - 1) as u8,
+    /// Whether a literal at a place would start a run.
+    fn is_run_empty(&self, at: usize) -> bool {
+        (at - self.literals_from).is_multiple_of(LITERALS_MAX)
+    }
+
+    fn write_literals(&mut self, end: usize) {
+        for run in self.input[self.literals_from..end].chunks(LITERALS_MAX) {
+            self.bytes.push((run.len() - 1) as u8);
+            self.bytes.extend_from_slice(run);
         }
     }
 }
