@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::{
     limits::Limits,
-    packed::{self, Item, Packed},
+    packed::{self, Item, OneWay},
 };
 use crate::{
     bytestr::ByteStr,
@@ -21,7 +21,7 @@ pub struct Hash(Repr);
 #[derive(Clone)]
 enum Repr {
     /// Field and value in turns.
-    Small(Packed),
+    Small(OneWay),
     Large(Box<Table>),
 }
 
@@ -52,7 +52,7 @@ struct Deadlines {
 
 impl Default for Repr {
     fn default() -> Self {
-        Repr::Small(Packed::new())
+        Repr::Small(OneWay::new())
     }
 }
 
@@ -372,7 +372,7 @@ impl Deadlines {
     }
 }
 
-fn update_packed(packed: &mut Packed, field: &[u8], value: &[u8]) -> bool {
+fn update_packed(packed: &mut OneWay, field: &[u8], value: &[u8]) -> bool {
     let found = packed.find(field, packed.first(), 2);
     if let Some(at) = found.and_then(|at| packed.next(at)) {
         packed.replace(at, value);
@@ -387,7 +387,7 @@ fn update_packed(packed: &mut Packed, field: &[u8], value: &[u8]) -> bool {
 pub struct Pairs<'a>(Walk<'a>);
 
 enum Walk<'a> {
-    Packed(packed::Iter<'a>),
+    Packed(packed::Iter<'a, false>),
     Table(std::slice::Iter<'a, Field>),
 }
 

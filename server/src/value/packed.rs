@@ -21,10 +21,17 @@ const HEADER: usize = 8;
 /// More spare bytes than this do not stay at either end.
 const SPARE_MAX: usize = u16::MAX as usize;
 
+/// A run that can be walked from either end: its elements are those of a listpack.
+pub type Packed = Run<true>;
+
+/// A run that is walked from the front. Its elements do not end in their lengths, which saves a
+/// byte each; going back costs a walk from the front.
+pub type OneWay = Run<false>;
+
 /// A run of elements, 16 bytes in size; an empty one holds no memory. Positions are byte offsets
 /// and are valid until the next change.
 #[derive(Clone, Default)]
-pub struct Packed(Box<[u8]>);
+pub struct Run<const TWO_WAY: bool>(Box<[u8]>);
 
 /// An element read out of a collection: borrowed, or digits where it is kept as a number.
 #[derive(Clone, Copy)]
@@ -84,10 +91,10 @@ impl std::fmt::Debug for Item<'_> {
     }
 }
 
-impl Packed {
+impl<const TWO_WAY: bool> Run<TWO_WAY> {
     /// An empty run.
-    pub fn new() -> Packed {
-        Packed::default()
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// How many elements it holds.
@@ -121,31 +128,31 @@ impl Packed {
     /// Adds an element before the others.
     pub fn push_front(&mut self, element: &[u8]) {
         let encoded = Encoded::new(element);
-        let gap = self.widen_gap(encoded.len()) - encoded.len();
+        let gap = self.widen_gap(encoded.len(TWO_WAY)) - encoded.len(TWO_WAY);
         self.set_spare(1, gap);
         let at = self.start();
-        encoded.write(&mut self.0[at..]);
+        encoded.write(&mut self.0[at..], TWO_WAY);
         self.set_len(self.len() + 1);
     }
 
     /// Puts an element before the one at `at`, or last when `at` is the end.
     pub fn insert(&mut self, at: usize, element: &[u8]) {
         let encoded = Encoded::new(element);
-        self.open(at, encoded.len());
-        encoded.write(&mut self.0[at..]);
+        self.open(at, encoded.len(TWO_WAY));
+        encoded.write(&mut self.0[at..], TWO_WAY);
         self.set_len(self.len() + 1);
     }
 
     /// Puts an element in the place of the one at `at`.
     pub fn replace(&mut self, at: usize, element: &[u8]) {
         let encoded = Encoded::new(element);
-        let (old, new) = (self.entry_len(at), encoded.len());
+        let (old, new) = (self.entry_len(at), encoded.len(TWO_WAY));
         if new > old {
             self.open(at + old, new - old);
         } else {
             self.shut(at + new, old - new);
         }
-        encoded.write(&mut self.0[at..]);
+        encoded.write(&mut self.0[at..], TWO_WAY);
     }
 
     /// Takes up to `count` elements out, from the one at `at` on.
@@ -157,7 +164,7 @@ impl Packed {
         }
         let left = self.len() - removed;
         if left == 0 {
-            *self = Packed::new();
+            *self = Self::new();
             return;
         }
         self.set_len(left);
@@ -189,7 +196,7 @@ impl Packed {
         if from_back {
             matches.reverse();
         }
-        self.cut(&matches, encoded.len());
+        self.cut(&matches, encoded.len(TWO_WAY));
         matches.len()
     }
 
@@ -220,7 +227,7 @@ impl Packed {
         if index >= self.len() {
             return None;
         }
-        if index <= self.len() / 2 {
+        if !TWO_WAY || index <= self.len() / 2 {
             return (0..index).try_fold(self.first()?, |at, _| self.next(at));
         }
         (index + 1..self.len()).try_fold(self.last()?, |at, _| self.prev(at))
@@ -259,7 +266,7 @@ impl Packed {
     }
 
     /// All elements in order, from either end.
-    pub fn iter(&self) -> Iter<'_> {
+    pub fn iter(&self) -> Iter<'_, TWO_WAY> {
         Iter {
             packed: self,
             front: self.start(),
@@ -269,7 +276,7 @@ impl Packed {
     }
 
     /// The elements from an index on, either way.
-    pub fn iter_from(&self, index: usize) -> Iter<'_> {
+    pub fn iter_from(&self, index: usize) -> Iter<'_, TWO_WAY> {
         match self.seek(index) {
             None => Iter {
                 packed: self,
@@ -287,7 +294,7 @@ impl Packed {
     }
 
     /// The first `len` elements, either way.
-    pub fn iter_to(&self, len: usize) -> Iter<'_> {
+    pub fn iter_to(&self, len: usize) -> Iter<'_, TWO_WAY> {
         let back = self.seek(len).unwrap_or(self.end());
         Iter {
             packed: self,
@@ -299,17 +306,17 @@ impl Packed {
 
     /// Cuts the run in two and returns the elements from `index` on.
     #[must_use]
-    pub fn split_off(&mut self, index: usize) -> Packed {
+    pub fn split_off(&mut self, index: usize) -> Self {
         let Some(at) = self.seek(index) else {
-            return Packed::new();
+            return Self::new();
         };
-        let tail = Packed::from_entries(&self.0[at..self.end()], self.len() - index);
-        *self = Packed::from_entries(&self.0[self.start()..at], index);
+        let tail = Self::from_entries(&self.0[at..self.end()], self.len() - index);
+        *self = Self::from_entries(&self.0[self.start()..at], index);
         tail
     }
 
     /// Puts the elements of another run after its own.
-    pub fn append(&mut self, other: &Packed) {
+    pub fn append(&mut self, other: &Self) {
         let (at, elements) = (self.end(), other.entries());
         self.open(at, elements.len());
         self.0[at..at + elements.len()].copy_from_slice(elements);
@@ -318,40 +325,11 @@ impl Packed {
 
     /// Gives all spare room back, for a run that will hardly change.
     pub fn close(&mut self) {
-        *self = Packed::from_entries(self.entries(), self.len());
+        *self = Self::from_entries(self.entries(), self.len());
     }
 
-    /// The run as a complete listpack, as DUMP wants it.
-    pub fn to_listpack(&self) -> Vec<u8> {
-        let mut listpack = Vec::with_capacity(self.listpack_size());
-        listpack.extend_from_slice(&(self.listpack_size() as u32).to_le_bytes());
-        let count = u16::try_from(self.len()).unwrap_or(u16::MAX);
-        listpack.extend_from_slice(&count.to_le_bytes());
-        listpack.extend_from_slice(self.entries());
-        listpack.push(END_MARK);
-        listpack
-    }
-
-    /// Reads a complete listpack that came from outside; `None` when it is malformed.
-    pub fn from_listpack(listpack: &[u8]) -> Option<Packed> {
-        let (total, rest) = listpack.split_first_chunk::<4>()?;
-        let (count, rest) = rest.split_first_chunk::<2>()?;
-        let (end, mut rest) = rest.split_last()?;
-        if u32::from_le_bytes(*total) as usize != listpack.len() || *end != END_MARK {
-            return None;
-        }
-        let mut packed = Packed::new();
-        while !rest.is_empty() {
-            let len = checked_entry_len(rest)?;
-            packed.push_back(&decode(rest));
-            rest = &rest[len..];
-        }
-        let count = u16::from_le_bytes(*count);
-        (count == u16::MAX || usize::from(count) == packed.len()).then_some(packed)
-    }
-
-    fn from_entries(entries: &[u8], count: usize) -> Packed {
-        let mut packed = Packed::new();
+    fn from_entries(entries: &[u8], count: usize) -> Self {
+        let mut packed = Self::new();
         if count > 0 {
             packed.resize(rounded(HEADER + entries.len()));
             packed.set_spare(0, packed.0.len() - HEADER - entries.len());
@@ -369,17 +347,24 @@ impl Packed {
     fn entry_len(&self, at: usize) -> usize {
         // Short strings and small numbers are what there is most of.
         match self.0[at] {
-            0..0x80 => 2,
-            tag @ 0x80..0xC0 => 2 + usize::from(tag & 0x3F),
+            0..0x80 => 1 + usize::from(TWO_WAY),
+            tag @ 0x80..0xC0 => 1 + usize::from(tag & 0x3F) + usize::from(TWO_WAY),
             _ => {
                 let body = body_len(&self.0[at..]);
-                body + back_len_size(body)
+                body + back_len_size(body, TWO_WAY)
             }
         }
     }
 
     /// Where the element starts that ends at `end`.
     fn before(&self, end: usize) -> usize {
+        if !TWO_WAY {
+            let mut at = self.start();
+            while at + self.entry_len(at) < end {
+                at += self.entry_len(at);
+            }
+            return at;
+        }
         let (mut body, mut shift, mut at) = (0, 0, end - 1);
         loop {
             let byte = self.0[at];
@@ -427,7 +412,7 @@ impl Packed {
             self.0.copy_within(at + len..next, at - nth * len);
         }
         if count == 0 {
-            *self = Packed::new();
+            *self = Self::new();
         } else {
             self.set_len(count);
             self.end_at(end - positions.len() * len);
@@ -480,6 +465,37 @@ impl Packed {
     }
 }
 
+impl Packed {
+    /// The run as a complete listpack, as DUMP wants it.
+    pub fn to_listpack(&self) -> Vec<u8> {
+        let mut listpack = Vec::with_capacity(self.listpack_size());
+        listpack.extend_from_slice(&(self.listpack_size() as u32).to_le_bytes());
+        let count = u16::try_from(self.len()).unwrap_or(u16::MAX);
+        listpack.extend_from_slice(&count.to_le_bytes());
+        listpack.extend_from_slice(self.entries());
+        listpack.push(END_MARK);
+        listpack
+    }
+
+    /// Reads a complete listpack that came from outside; `None` when it is malformed.
+    pub fn from_listpack(listpack: &[u8]) -> Option<Packed> {
+        let (total, rest) = listpack.split_first_chunk::<4>()?;
+        let (count, rest) = rest.split_first_chunk::<2>()?;
+        let (end, mut rest) = rest.split_last()?;
+        if u32::from_le_bytes(*total) as usize != listpack.len() || *end != END_MARK {
+            return None;
+        }
+        let mut packed = Packed::new();
+        while !rest.is_empty() {
+            let len = checked_entry_len(rest)?;
+            packed.push_back(&decode(rest));
+            rest = &rest[len..];
+        }
+        let count = u16::from_le_bytes(*count);
+        (count == u16::MAX || usize::from(count) == packed.len()).then_some(packed)
+    }
+}
+
 /// How much to ask for when so much is needed: an eighth more where moving would cost more than
 /// the spare room. Doubling would waste half.
 fn allocation(needed: usize) -> usize {
@@ -497,14 +513,14 @@ fn rounded(needed: usize) -> usize {
 
 /// The elements of a run in order, from both ends.
 #[derive(Clone)]
-pub struct Iter<'a> {
-    packed: &'a Packed,
+pub struct Iter<'a, const TWO_WAY: bool = true> {
+    packed: &'a Run<TWO_WAY>,
     front: usize,
     back: usize,
     left: usize,
 }
 
-impl<'a> Iterator for Iter<'a> {
+impl<'a, const TWO_WAY: bool> Iterator for Iter<'a, TWO_WAY> {
     type Item = Item<'a>;
 
     #[inline]
@@ -514,7 +530,7 @@ impl<'a> Iterator for Iter<'a> {
         // Short strings are what there is most of.
         if let tag @ 0x80..0xC0 = self.packed.0[at] {
             let end = at + 1 + usize::from(tag & 0x3F);
-            self.front = end + 1;
+            self.front = end + usize::from(TWO_WAY);
             return Some(Item::Bytes(&self.packed.0[at + 1..end]));
         }
         Some(self.next_of_any_kind())
@@ -525,7 +541,7 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-impl<'a> Iter<'a> {
+impl<'a, const TWO_WAY: bool> Iter<'a, TWO_WAY> {
     #[inline(never)]
     fn next_of_any_kind(&mut self) -> Item<'a> {
         let at = self.front;
@@ -542,13 +558,13 @@ impl DoubleEndedIterator for Iter<'_> {
     }
 }
 
-impl ExactSizeIterator for Iter<'_> {}
+impl<const TWO_WAY: bool> ExactSizeIterator for Iter<'_, TWO_WAY> {}
 
-impl<'a> IntoIterator for &'a Packed {
+impl<'a, const TWO_WAY: bool> IntoIterator for &'a Run<TWO_WAY> {
     type Item = Item<'a>;
-    type IntoIter = Iter<'a>;
+    type IntoIter = Iter<'a, TWO_WAY>;
 
-    fn into_iter(self) -> Iter<'a> {
+    fn into_iter(self) -> Iter<'a, TWO_WAY> {
         self.iter()
     }
 }
@@ -610,8 +626,8 @@ impl Encoded<'_> {
         self.head_len + self.payload.len()
     }
 
-    fn len(&self) -> usize {
-        self.body() + back_len_size(self.body())
+    fn len(&self, two_way: bool) -> usize {
+        self.body() + back_len_size(self.body(), two_way)
     }
 
     #[inline]
@@ -624,11 +640,11 @@ impl Encoded<'_> {
         entry.starts_with(head) && entry[self.head_len..].starts_with(self.payload)
     }
 
-    fn write(&self, out: &mut [u8]) {
+    fn write(&self, out: &mut [u8], two_way: bool) {
         let body = self.body();
         out[..self.head_len].copy_from_slice(&self.head[..self.head_len]);
         out[self.head_len..body].copy_from_slice(self.payload);
-        let size = back_len_size(body);
+        let size = back_len_size(body, two_way);
         for nth in 0..size {
             let more = if nth + 1 < size { 0x80 } else { 0 };
             out[body + size - 1 - nth] = (body >> (7 * nth) & 0x7F) as u8 | more;
@@ -651,8 +667,10 @@ fn body_len(entry: &[u8]) -> usize {
     }
 }
 
-fn back_len_size(body: usize) -> usize {
+/// How many bytes tell the length once more, behind the element.
+fn back_len_size(body: usize, two_way: bool) -> usize {
     match body {
+        _ if !two_way => 0,
         0..0x80 => 1,
         0x80..0x4000 => 2,
         0x4000..0x20_0000 => 3,
@@ -702,7 +720,7 @@ fn checked_entry_len(entry: &[u8]) -> Option<usize> {
     };
     entry.get(..head)?;
     let body = body_len(entry);
-    let len = body + back_len_size(body);
+    let len = body + back_len_size(body, true);
     (len <= entry.len()).then_some(len)
 }
 
@@ -711,7 +729,7 @@ mod tests {
     use super::*;
     use crate::value::random::Random;
 
-    fn contents(packed: &Packed) -> Vec<Vec<u8>> {
+    fn contents<const TWO_WAY: bool>(packed: &Run<TWO_WAY>) -> Vec<Vec<u8>> {
         packed.iter().map(|item| item.to_vec()).collect()
     }
 
@@ -729,50 +747,60 @@ mod tests {
     #[test]
     fn every_change_does_what_a_vector_does() {
         for seed in 1..60 {
-            let mut random = Random::new(seed);
-            let (mut packed, mut model) = (Packed::new(), Vec::<Vec<u8>>::new());
-            for _ in 0..150 {
-                let index = random.below(model.len() as u64 + 1) as usize;
-                let element = sample(&mut random);
-                match (random.below(8), packed.seek(index)) {
-                    (0, _) => {
-                        packed.push_front(&element);
-                        model.insert(0, element);
-                    }
-                    (1 | 2, _) | (_, None) => {
-                        packed.push_back(&element);
-                        model.push(element);
-                    }
-                    (3, Some(at)) => {
-                        packed.insert(at, &element);
-                        model.insert(index, element);
-                    }
-                    (4, Some(at)) => {
-                        packed.replace(at, &element);
-                        model[index] = element;
-                    }
-                    (5, Some(at)) => {
-                        let count = random.below(4) as usize;
-                        packed.remove(at, count);
-                        model.drain(index..(index + count).min(model.len()));
-                    }
-                    (6, Some(_)) => {
-                        let tail = packed.split_off(index);
-                        assert_eq!(tail.len(), model.len() - index);
-                        packed.append(&tail);
-                    }
-                    (_, Some(_)) => {
-                        packed.remove_equal(&model[index].clone(), 1, true);
-                        let last = model.iter().rposition(|other| *other == model[index]);
-                        model.remove(last.unwrap());
-                    }
-                }
-                assert_eq!(packed.len(), model.len(), "seed {seed}");
-            }
-            assert_eq!(contents(&packed), model, "seed {seed}");
-            let backwards: Vec<_> = packed.iter().rev().map(|item| item.to_vec()).collect();
-            assert!(backwards.iter().eq(model.iter().rev()), "seed {seed}");
+            change_at_random::<true>(seed);
+            change_at_random::<false>(seed);
         }
+    }
+
+    fn change_at_random<const TWO_WAY: bool>(seed: u64) {
+        let mut random = Random::new(seed);
+        let (mut packed, mut model) = (Run::<TWO_WAY>::new(), Vec::<Vec<u8>>::new());
+        for _ in 0..150 {
+            let index = random.below(model.len() as u64 + 1) as usize;
+            let element = sample(&mut random);
+            match (random.below(8), packed.seek(index)) {
+                (0, _) => {
+                    packed.push_front(&element);
+                    model.insert(0, element);
+                }
+                (1 | 2, _) | (_, None) => {
+                    packed.push_back(&element);
+                    model.push(element);
+                }
+                (3, Some(at)) => {
+                    packed.insert(at, &element);
+                    model.insert(index, element);
+                }
+                (4, Some(at)) => {
+                    packed.replace(at, &element);
+                    model[index] = element;
+                }
+                (5, Some(at)) => {
+                    let count = random.below(4) as usize;
+                    packed.remove(at, count);
+                    model.drain(index..(index + count).min(model.len()));
+                }
+                (6, Some(_)) => {
+                    let tail = packed.split_off(index);
+                    assert_eq!(tail.len(), model.len() - index);
+                    packed.append(&tail);
+                }
+                (_, Some(_)) => {
+                    packed.remove_equal(&model[index].clone(), 1, true);
+                    let last = model.iter().rposition(|other| *other == model[index]);
+                    model.remove(last.unwrap());
+                }
+            }
+            assert_eq!(packed.len(), model.len(), "seed {seed}");
+        }
+        assert_eq!(contents(&packed), model, "seed {seed}");
+        let mut at = packed.last();
+        for element in model.iter().rev() {
+            let position = at.unwrap();
+            assert_eq!(&*packed.item(position), &element[..], "seed {seed}");
+            at = packed.prev(position);
+        }
+        assert_eq!(at, None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::{
     limits::Limits,
-    packed::{self, Item, Packed},
+    packed::{self, Item, OneWay},
 };
 use crate::{bytestr::ByteStr, dict::Dict, number::parse_i64};
 
@@ -16,7 +16,7 @@ pub struct Set(Repr);
 /// Two words, so that a small set costs one allocation for its members and nothing more.
 #[derive(Clone)]
 enum Repr {
-    Packed(Packed),
+    Packed(OneWay),
     Other(Box<Other>),
 }
 
@@ -29,14 +29,14 @@ enum Other {
 /// What a set is at the moment.
 enum View<'a> {
     Integers(&'a Integers),
-    Packed(&'a Packed),
+    Packed(&'a OneWay),
     Table(&'a Dict<ByteStr>),
 }
 
 /// As [`View`], for changes.
 enum ViewMut<'a> {
     Integers(&'a mut Integers),
-    Packed(&'a mut Packed),
+    Packed(&'a mut OneWay),
     Table(&'a mut Dict<ByteStr>),
 }
 
@@ -65,7 +65,7 @@ impl Set {
         if parse_i64(first).is_some() && members <= limits.set_max_intset_entries {
             Set::new()
         } else if members <= limits.set_max_listpack_entries {
-            Set(Repr::Packed(Packed::new()))
+            Set(Repr::Packed(OneWay::new()))
         } else {
             Set(Repr::Other(Box::new(Other::Table(Box::default()))))
         }
@@ -256,7 +256,7 @@ impl Set {
 
     fn make_packed(&mut self) {
         if let View::Integers(_) = self.view() {
-            let mut packed = Packed::new();
+            let mut packed = OneWay::new();
             self.iter().for_each(|member| packed.push_back(&member));
             self.0 = Repr::Packed(packed);
         }
@@ -375,7 +375,7 @@ pub struct Members<'a>(Walk<'a>);
 
 enum Walk<'a> {
     Integers { integers: &'a Integers, next: usize },
-    Packed(packed::Iter<'a>),
+    Packed(packed::Iter<'a, false>),
     Table(std::slice::Iter<'a, ByteStr>),
 }
 

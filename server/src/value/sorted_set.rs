@@ -8,7 +8,7 @@ use std::{cmp::Ordering, ops::Range};
 use super::{
     limits::Limits,
     list::End,
-    packed::{Item, Packed},
+    packed::{Item, OneWay},
     rank_tree::{self, RankTree},
 };
 use crate::{
@@ -23,7 +23,7 @@ pub struct SortedSet(Repr);
 #[derive(Clone)]
 enum Repr {
     /// Member and score in turns.
-    Small(Packed),
+    Small(OneWay),
     Large(Box<Table>),
 }
 
@@ -104,7 +104,7 @@ impl LexBound<'_> {
 
 impl Default for Repr {
     fn default() -> Self {
-        Repr::Small(Packed::new())
+        Repr::Small(OneWay::new())
     }
 }
 
@@ -292,7 +292,6 @@ impl SortedSet {
                 packed,
                 next: packed.seek(rank.saturating_mul(2)),
                 left: count,
-                from: End::Front,
             },
             Repr::Large(table) => Walk::Table {
                 members: &table.members,
@@ -305,11 +304,10 @@ impl SortedSet {
     pub fn range_down(&self, rank: usize, count: usize) -> Elements<'_> {
         let left = if rank < self.len() { count } else { 0 };
         Elements(match &self.0 {
-            Repr::Small(packed) => Walk::Packed {
+            Repr::Small(packed) => Walk::Backward {
                 packed,
-                next: packed.seek(rank.saturating_mul(2)),
+                pairs: pairs_up_to(packed, rank),
                 left,
-                from: End::Back,
             },
             Repr::Large(table) => Walk::Table {
                 members: &table.members,
@@ -461,7 +459,7 @@ fn compare(one: (f64, &[u8]), other: (f64, &[u8])) -> Ordering {
         .then_with(|| one.1.cmp(other.1))
 }
 
-fn insert_packed(packed: &mut Packed, member: &[u8], score: f64) {
+fn insert_packed(packed: &mut OneWay, member: &[u8], score: f64) {
     let mut place = packed.first();
     while let Some(at) = place {
         let Some(score_at) = packed.next(at) else {
@@ -484,7 +482,13 @@ fn insert_packed(packed: &mut Packed, member: &[u8], score: f64) {
     });
 }
 
-fn remove_packed(packed: &mut Packed, member: &[u8]) -> Option<f64> {
+/// Where the pairs begin, up to the one of a rank.
+fn pairs_up_to(packed: &OneWay, rank: usize) -> Vec<usize> {
+    let pairs = std::iter::successors(packed.first(), |&at| packed.next(packed.next(at)?));
+    pairs.take(rank.saturating_add(1)).collect()
+}
+
+fn remove_packed(packed: &mut OneWay, member: &[u8]) -> Option<f64> {
     let at = packed.find(member, packed.first(), 2)?;
     let score = read_score(packed, packed.next(at)?);
     packed.remove(at, 2);
@@ -500,7 +504,7 @@ fn with_score_text(score: f64, write: impl FnOnce(&[u8])) {
     }
 }
 
-fn read_score(packed: &Packed, at: usize) -> f64 {
+fn read_score(packed: &OneWay, at: usize) -> f64 {
     match packed.number(at) {
         Some(number) => number as f64,
         None => parse_score(&packed.item(at)),
@@ -520,10 +524,15 @@ pub struct Elements<'a>(Walk<'a>);
 enum Walk<'a> {
     /// The next pair begins at `next`.
     Packed {
-        packed: &'a Packed,
+        packed: &'a OneWay,
         next: Option<usize>,
         left: usize,
-        from: End,
+    },
+    /// The next pair begins where the last of `pairs` says.
+    Backward {
+        packed: &'a OneWay,
+        pairs: Vec<usize>,
+        left: usize,
     },
     Table {
         members: &'a Dict<Member>,
@@ -536,20 +545,21 @@ impl<'a> Iterator for Elements<'a> {
 
     fn next(&mut self) -> Option<(Item<'a>, f64)> {
         match &mut self.0 {
-            Walk::Packed {
-                packed,
-                next,
-                left,
-                from,
-            } => {
+            Walk::Packed { packed, next, left } => {
                 *left = left.checked_sub(1)?;
                 let at = (*next)?;
                 let score_at = packed.next(at)?;
-                *next = match from {
-                    End::Front => packed.next(score_at),
-                    End::Back => packed.prev(at).and_then(|score_at| packed.prev(score_at)),
-                };
+                *next = packed.next(score_at);
                 Some((packed.item(at), read_score(packed, score_at)))
+            }
+            Walk::Backward {
+                packed,
+                pairs,
+                left,
+            } => {
+                *left = left.checked_sub(1)?;
+                let at = pairs.pop()?;
+                Some((packed.item(at), read_score(packed, packed.next(at)?)))
             }
             Walk::Table { members, order } => {
                 let (score, id) = order.next()?;
