@@ -33,11 +33,15 @@ pub struct Limits {
 
 /// The client broke the protocol: it gets this error and the connection ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProtocolError(pub String);
+pub struct ProtocolError(pub Vec<u8>);
 
 impl ProtocolError {
+    fn with(what: &[u8]) -> ProtocolError {
+        ProtocolError([b"ERR Protocol error: ", what].concat())
+    }
+
     fn new(what: &str) -> ProtocolError {
-        ProtocolError(format!("ERR Protocol error: {what}"))
+        ProtocolError::with(what.as_bytes())
     }
 }
 
@@ -150,13 +154,17 @@ impl Decoder {
         buffer: &[u8],
         limits: Limits,
     ) -> Result<Option<usize>, ProtocolError> {
-        let Some(line) = header_line(buffer, self.cursor, "too big bulk count string")? else {
+        let header = header_line(buffer, self.cursor, "too big bulk count string");
+        if header == Ok(None) {
             return Ok(None);
-        };
-        let Some(line) = line.strip_prefix(b"$") else {
-            let got = buffer.get(self.cursor).copied().map_or(' ', char::from);
-            return Err(ProtocolError::new(&format!("expected '$', got '{got}'")));
-        };
+        }
+        // The type is looked at before the end of the line.
+        let first = buffer.get(self.cursor).copied().unwrap_or_default();
+        if first != b'$' {
+            let what = [b"expected '$', got '", &[first][..], b"'"].concat();
+            return Err(ProtocolError::with(&what));
+        }
+        let line = &header?.unwrap_or_default()[1..];
         let len = number::parse_i64(line)
             .filter(|len| (0..=limits.bulk_len).contains(len))
             .ok_or_else(|| ProtocolError::new("invalid bulk length"))?;
@@ -221,12 +229,16 @@ pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
+/// The byte by which telnet announces its own commands; inline requests are read without it.
+const TELNET: u8 = 0xff;
+
 fn take_word<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
     while let Some((&byte, tail)) = rest.split_first() {
         rest = match byte {
             b'"' => take_double_quoted(tail, word)?,
             b'\'' => take_single_quoted(tail, word)?,
             _ if byte.is_ascii_whitespace() || byte == 0 => return Some(tail),
+            TELNET => tail,
             _ => {
                 word.push(byte);
                 tail
@@ -255,6 +267,7 @@ fn take_double_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a 
                 });
                 rest = tail;
             }
+            [TELNET, tail @ ..] => rest = tail,
             [byte, tail @ ..] => {
                 word.push(*byte);
                 rest = tail;
@@ -272,6 +285,7 @@ fn take_single_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a 
                 word.push(b'\'');
                 rest = tail;
             }
+            [TELNET, tail @ ..] => rest = tail,
             [byte, tail @ ..] => {
                 word.push(*byte);
                 rest = tail;

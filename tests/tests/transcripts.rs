@@ -13,7 +13,6 @@ use khoa_tests::transcript::target::Embedded;
 
 /// Families and files whose commands the server does not have yet.
 const LATER: &[&str] = &[
-    "generic/migrate.txt",
     "generic/object-freq.txt",
     "scripting/eval-libraries.txt",
     "scripting/fcall.txt",
