@@ -70,7 +70,8 @@ pub struct Pause {
 /// Whom to tell of changed settings.
 pub type OnSettings = Box<dyn Fn(&Config) + Send>;
 
-const OUT_OF_MEMORY: Error = Error::text("OOM command not allowed when used memory > 'maxmemory'.");
+pub const OUT_OF_MEMORY: Error =
+    Error::text("OOM command not allowed when used memory > 'maxmemory'.");
 
 /// How often clients are looked through while there is a reason to.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -108,7 +109,7 @@ pub struct Engine {
     /// What the process occupied beside the data when `maxmemory` was set, in bytes.
     pub memory_base: usize,
     /// There was too little memory when the script that runs began.
-    script_short_of_memory: bool,
+    pub script_short_of_memory: bool,
     /// The configuration epoch of a cluster of one node.
     pub cluster_epoch: u64,
     /// Told of every change of the settings.
@@ -1232,15 +1233,11 @@ impl Deferred {
 /// Would the request add to the data, now or when the transaction runs?
 fn needs_memory(session: &Session, command: &Command) -> bool {
     match &session.transaction {
-        None => command.flags.has(Flags::DENYOOM),
         Some(transaction) if command.name == "exec" => transaction
             .queue
             .iter()
             .any(|queued| queued.command.flags.has(Flags::DENYOOM)),
-        Some(_) => !matches!(
-            command.name,
-            "discard" | "multi" | "watch" | "unwatch" | "quit" | "reset"
-        ),
+        _ => command.flags.has(Flags::DENYOOM),
     }
 }
 

@@ -13,23 +13,12 @@ use khoa_tests::transcript::target::Embedded;
 
 /// Families and files whose commands the server does not have yet.
 const LATER: &[&str] = &[
-    "generic/object-freq.txt",
-    "scripting/eval-libraries.txt",
     "scripting/fcall.txt",
     "scripting/fcall_ro.txt",
     "scripting/function.txt",
     "server/acl.txt",
     "server/command-getkeys.txt",
     "server/command.txt",
-    "server/debug.txt",
-    "server/failover.txt",
-    "server/latency.txt",
-    "server/memory.txt",
-    "server/module.txt",
-    "server/oom.txt",
-    "server/replconf.txt",
-    "server/replicaof.txt",
-    "server/slaveof.txt",
 ];
 
 /// How many transcripts are played at the same time.

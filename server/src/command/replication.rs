@@ -118,7 +118,8 @@ fn failover(call: &mut Call<'_>) -> Result<(), Stop> {
     Err(Error::text("ERR FAILOVER requires connected replicas.").into())
 }
 
-fn psync(_call: &mut Call<'_>) -> Result<(), Stop> {
+fn psync(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.int(2)?;
     Err(NOT_SERVED.into())
 }
 

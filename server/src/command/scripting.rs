@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{help, *};
 use crate::{
     command::spec::{Categories, Flags, KeySpec},
+    engine::OUT_OF_MEMORY,
     script::{self, Control, Host, Killer, LogLevel, Refusal, Running, Scripts},
 };
 
@@ -325,6 +326,12 @@ fn run_with(
     let read_only = check_flags(flags, read_only)?;
     if flags.no_cluster && call.engine.config.hot.cluster {
         return Err(NO_CLUSTER.into());
+    }
+    if flags.declared && !flags.no_writes && call.engine.script_short_of_memory {
+        if !flags.allow_oom {
+            return Err(OUT_OF_MEMORY.into());
+        }
+        call.engine.script_short_of_memory = false;
     }
     let (keys, argv) = call.args[3..].split_at(keys);
     // A script that declares nothing is from the time before slots were checked.
