@@ -15,10 +15,9 @@ use khoa_tests::transcript::target::Embedded;
 const LATER: &[&str] = &[
     "scripting/fcall.txt",
     "scripting/fcall_ro.txt",
+    "scripting/function-command.txt",
     "scripting/function.txt",
     "server/acl.txt",
-    "server/command-getkeys.txt",
-    "server/command.txt",
 ];
 
 /// How many transcripts are played at the same time.
