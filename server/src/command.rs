@@ -282,6 +282,18 @@ pub fn subcommand(command: &'static Command, name: &[u8]) -> Option<&'static Com
         .find(|child| is_word(name, child.own_name()))
 }
 
+/// As [`lookup`], looking first at the command that the client ran before: a pipeline mostly
+/// repeats it.
+pub fn lookup_after(
+    before: Option<&'static Command>,
+    args: &[&[u8]],
+) -> Result<&'static Command, Error> {
+    match before {
+        Some(row) if row.subcommands.is_empty() && is_word(args[0], row.name) => Ok(row),
+        _ => lookup(args),
+    }
+}
+
 /// The row that a request is for, by its first argument or two.
 pub fn lookup(args: &[&[u8]]) -> Result<&'static Command, Error> {
     let name = args.first().copied().unwrap_or_default();

@@ -376,6 +376,7 @@ pub static SETTINGS: &[Setting] = &[
 /// The settings that hot paths read, as typed values.
 #[derive(Clone, Debug, Default)]
 pub struct Hot {
+    pub requires_auth: bool,
     pub databases: usize,
     pub limits: Limits,
     pub stream_nodes: NodeLimits,
@@ -598,13 +599,14 @@ impl Config {
     }
 
     pub fn requires_auth(&self) -> bool {
-        !self.get("requirepass").is_empty()
+        self.hot.requires_auth
     }
 
     fn refresh(&mut self) {
         let size = |name: &str| self.int(name).max(0) as usize;
         let (output_normal, output_pubsub) = read_output_limits(self.get(OUTPUT_LIMITS));
         self.hot = Hot {
+            requires_auth: !self.get("requirepass").is_empty(),
             databases: size(if self.is_on("cluster-enabled") {
                 "cluster-databases"
             } else {

@@ -14,13 +14,14 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    pub fn record(&mut self, value: u64) {
+    /// Counts a value so many times.
+    pub fn record(&mut self, value: u64, times: u64) {
         let bucket = bucket_of(value.min(LONGEST));
         if bucket >= self.counts.len() {
             self.counts.resize(bucket + 1, 0);
         }
-        self.counts[bucket] = self.counts[bucket].saturating_add(1);
-        self.total += 1;
+        self.counts[bucket] = self.counts[bucket].saturating_add(times as _);
+        self.total += times;
     }
 
     pub fn is_empty(&self) -> bool {
@@ -112,7 +113,7 @@ mod tests {
     fn percentiles_are_those_of_the_values() {
         let mut histogram = Histogram::default();
         for value in 1..=100 {
-            histogram.record(value);
+            histogram.record(value, 1);
         }
         assert_eq!(histogram.at_percentile(50.0), 50);
         assert_eq!(histogram.at_percentile(99.0), 99);

@@ -113,6 +113,11 @@ impl Decoder {
     }
 
     fn array_header(&mut self, buffer: &[u8], limits: Limits) -> Result<bool, ProtocolError> {
+        if let Some((count @ 1..=9, len)) = short_header(buffer, b'*') {
+            self.cursor = len;
+            self.missing = Some(count as i64);
+            return Ok(true);
+        }
         let Some(line) = header_line(buffer, 1, "too big mbulk count string")? else {
             return Ok(false);
         };
@@ -154,6 +159,12 @@ impl Decoder {
         buffer: &[u8],
         limits: Limits,
     ) -> Result<Option<usize>, ProtocolError> {
+        let rest = buffer.get(self.cursor..).unwrap_or_default();
+        if let Some((bulk, len)) = short_header(rest, b'$') {
+            self.cursor += len;
+            self.bulk = Some(bulk);
+            return Ok(self.bulk);
+        }
         let header = header_line(buffer, self.cursor, "too big bulk count string");
         if header == Ok(None) {
             return Ok(None);
@@ -192,6 +203,33 @@ impl Decoder {
             split_words(line).ok_or_else(|| ProtocolError::new("unbalanced quotes in request"))?;
         self.inline = Some(args);
         Ok(Some(end + 1))
+    }
+}
+
+/// Reads a whole header of one to three digits, as nearly all are: the number, and the length of
+/// the header. Such numbers are within every limit but that of an unauthenticated array.
+fn short_header(rest: &[u8], kind: u8) -> Option<(usize, usize)> {
+    let digit = |byte: u8| usize::from(byte - b'0');
+    match *rest {
+        [first, one @ b'0'..=b'9', b'\r', b'\n', ..] if first == kind => Some((digit(one), 4)),
+        [
+            first,
+            ten @ b'1'..=b'9',
+            one @ b'0'..=b'9',
+            b'\r',
+            b'\n',
+            ..,
+        ] if first == kind => Some((digit(ten) * 10 + digit(one), 5)),
+        [
+            first,
+            hundred @ b'1'..=b'9',
+            ten @ b'0'..=b'9',
+            one @ b'0'..=b'9',
+            b'\r',
+            b'\n',
+            ..,
+        ] if first == kind => Some((digit(hundred) * 100 + digit(ten) * 10 + digit(one), 6)),
+        _ => None,
     }
 }
 

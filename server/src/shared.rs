@@ -86,6 +86,7 @@ impl Shared {
 
     /// Lets go of the engine, sees that the timer wakes in time, and frees what was left to free.
     pub fn unlock(self: &Arc<Self>, mut engine: MutexGuard<'_, Engine>) {
+        engine.end_turn();
         let earliest = engine.earliest();
         let trash = engine.keys.take_trash();
         self.bulk_len_max

@@ -92,21 +92,24 @@ impl Stats {
     }
 
     /// Counts a command that ran until `now`; its time goes into the histogram if `tracked`.
-    pub fn command(
+    pub fn commands(
         &mut self,
         command: &'static Command,
+        calls: u64,
         took: Duration,
-        failed: bool,
+        failed: u64,
         now: Time,
         tracked: bool,
     ) {
-        self.commands.add(1, now.seconds());
+        self.commands.add(calls, now.seconds());
         let stats = self.of(command);
-        stats.calls += 1;
+        stats.calls += calls;
         stats.time += took;
-        stats.failed += u64::from(failed);
+        stats.failed += failed;
         if tracked {
-            stats.latency.record(took.as_nanos() as u64);
+            stats
+                .latency
+                .record(took.as_nanos() as u64 / calls.max(1), calls);
         }
     }
 
