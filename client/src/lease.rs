@@ -77,7 +77,7 @@ impl Lease {
     /// A number above that of every earlier holder of this name.
     ///
     /// Send it with each write to the protected resource, and let the resource refuse a number
-    /// below the highest it has seen.
+    /// below the highest it has seen; see [the guide](crate::guide::promises).
     pub fn fencing_token(&self) -> u64 {
         self.0.fence
     }

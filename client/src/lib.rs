@@ -4,6 +4,29 @@
 //! then it is not, whether or not you noticed. This library makes that visible: a [`Guard`]
 //! tells how long it [remains](Lease::remaining) valid, signals its [loss](Lease::lost), and
 //! carries a [fencing token](Lease::fencing_token) for the resource to check.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! # async fn example() -> Result<(), khoa::Error> {
+//! let manager = khoa::Manager::open("redis://127.0.0.1/")?;
+//! let lock = manager.lock("nightly-report").ttl(Duration::from_secs(10));
+//!
+//! // One attempt, or a wait with a limit. Waiters are woken in their order, they do not poll.
+//! if let Some(guard) = lock.try_acquire().await? {
+//!     println!("valid for {:?}, fencing token {}", guard.remaining(), guard.fencing_token());
+//!     guard.release().await?;
+//! }
+//!
+//! // Work of any length: the lease renews itself, and the work is dropped if it is lost.
+//! lock.run(|lease| async move { println!("working as {}", lease.fencing_token()) }).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Read [what it promises and what no lock can](guide::promises), see
+//! [everything that it offers](guide::primitives), or come
+//! [from another library](guide::migration).
 
 mod acquire;
 #[cfg(feature = "blocking")]
@@ -13,7 +36,9 @@ mod clock;
 mod connection;
 mod election;
 mod error;
+mod fencing;
 mod guard;
+pub mod guide;
 mod inspect;
 mod latch;
 mod lease;
@@ -33,6 +58,8 @@ mod reentrant;
 mod resource;
 mod scripts;
 mod semaphore;
+#[cfg(test)]
+mod simulation;
 mod telemetry;
 mod token;
 mod transaction;

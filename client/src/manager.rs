@@ -221,6 +221,14 @@ impl ManagerBuilder {
         self.source(Source::Streams(Box::new(move || Box::pin(open()))))
     }
 
+    /// A manager over a link of a test's own.
+    #[cfg(test)]
+    pub(crate) fn over(self, link: Arc<dyn Link>) -> Result<Manager, Error> {
+        let node = self.node(link);
+        let hub = Hub::new(node.clone(), &self.settings.prefix)?;
+        Ok(self.manager(node, Some(Arc::new(hub))))
+    }
+
     fn source(self, source: Source) -> Result<Manager, Error> {
         let node = self.node(Arc::new(ClientLink::new(source)));
         let hub = Hub::new(node.clone(), &self.settings.prefix)?;

@@ -159,3 +159,6 @@ pub(crate) static QUEUE_STATUS: LazyLock<Script> =
 
 pub(crate) static RAISE_FENCE: LazyLock<Script> =
     LazyLock::new(|| script!(include_str!("scripts/raise_fence.lua")));
+
+pub(crate) static FENCED_SET: LazyLock<Script> =
+    LazyLock::new(|| script!(include_str!("scripts/fenced_set.lua")));

@@ -127,6 +127,10 @@ impl Default for Wait {
 
 /// A number in `[0, 1)`. Without randomness waiters only lose their jitter, so that is no error.
 pub(crate) fn random_fraction() -> f64 {
+    #[cfg(test)]
+    if let Some(fraction) = crate::simulation::fraction() {
+        return fraction;
+    }
     let bits = getrandom::u64().unwrap_or(u64::MAX / 2) >> 11;
     bits as f64 / (1_u64 << 53) as f64
 }

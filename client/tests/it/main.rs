@@ -1,0 +1,23 @@
+//! The lock library against a server whose clock and faults the tests hold in their hands.
+
+mod cancel;
+mod election;
+mod extension;
+mod fencing;
+mod inspect;
+mod latch;
+mod lock;
+mod multi;
+mod periodic;
+mod pubsub;
+mod queue;
+mod rate;
+mod read_write;
+mod redlock;
+mod reentrant;
+mod renewal;
+mod semaphore;
+mod support;
+mod transaction;
+mod values;
+mod waiting;
