@@ -146,11 +146,26 @@ enum Wake {
     Over,
 }
 
+/// Waits out an injected delay; whether the connection was killed meanwhile.
+async fn killed_within(handle: &Handle, delay: Duration) -> bool {
+    let killed = poll_fn(|context| {
+        handle.register(context.waker());
+        if handle.is_killed() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    });
+    tokio::time::timeout(delay, killed).await.is_ok()
+}
+
 impl<S: Stream> Connection<S> {
     async fn run(&mut self) {
         loop {
             if let Some(delay) = self.take_turns().await {
-                tokio::time::sleep(delay).await;
+                if killed_within(&self.handle, delay).await {
+                    return;
+                }
                 self.delayed = true;
                 continue;
             }
