@@ -85,6 +85,7 @@ async fn wait_for(plan: &Plan, limit: Option<Duration>) -> Result<Guard, Error> 
             }
             Err(error) => return Err(error),
         };
+        claim.renew_spent_token()?;
         let over = deadline.is_some_and(|deadline| plan.clock.now() >= deadline);
         if over || !plan.wait.allows(claim.attempts) || !claim.wait(next, deadline).await {
             let waited = plan.clock.now().saturating_duration_since(started);
@@ -162,6 +163,8 @@ impl<'a> Claim<'a> {
         let doubted = std::mem::replace(&mut self.in_doubt, true);
         let answer = self.plan.resource.attempt(&bid).await;
         self.in_doubt = doubted || answer.as_ref().is_err_and(Error::outcome_is_unknown);
+        let refused = matches!(answer, Ok(Attempt::Busy { place: 0, .. }));
+        self.sent = !refused || self.in_doubt || self.seat.is_some();
         answer
     }
 
@@ -207,6 +210,35 @@ impl<'a> Claim<'a> {
         holder_left.map_or(pause, |left| pause.min(left + Duration::from_millis(1)))
     }
 
+    /// Goes on under another name where the old one was given up on the server.
+    fn renew_spent_token(&mut self) -> Result<(), Error> {
+        if self.plan.resource.spends_tokens() {
+            self.give_back();
+            self.token = Token::random()?;
+            self.in_doubt = false;
+        }
+        Ok(())
+    }
+
+    /// Undoes in the background whatever may be left on the server.
+    fn give_back(&mut self) {
+        if !std::mem::take(&mut self.sent) {
+            return;
+        }
+        let cleanup = Cleanup {
+            resource: Arc::clone(&self.plan.resource),
+            token: self.token.clone(),
+            channel: self
+                .seat
+                .as_ref()
+                .map_or_else(String::new, |seat| seat.channel().to_owned()),
+            clock: self.plan.clock.clone(),
+            until: later(self.plan.clock.now(), self.plan.ttl.duration()),
+            may_be_overtaken: self.in_doubt,
+        };
+        cleanup.spawn(&self.runtime);
+    }
+
     fn nothing_left(&mut self) {
         self.sent = false;
     }
@@ -237,20 +269,6 @@ impl<'a> Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        if !self.sent {
-            return;
-        }
-        let cleanup = Cleanup {
-            resource: Arc::clone(&self.plan.resource),
-            token: self.token.clone(),
-            channel: self
-                .seat
-                .as_ref()
-                .map_or_else(String::new, |seat| seat.channel().to_owned()),
-            clock: self.plan.clock.clone(),
-            until: later(self.plan.clock.now(), self.plan.ttl.duration()),
-            may_be_overtaken: self.in_doubt,
-        };
-        cleanup.spawn(&self.runtime);
+        self.give_back();
     }
 }

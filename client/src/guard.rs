@@ -86,7 +86,7 @@ impl Guard {
                 .await
             {
                 Ok(standing) => break standing,
-                Err(error) if !error.is_transient() || clock.now() >= deadline => {
+                Err(error) if !error.is_transient() || clock.now() + RELEASE_PAUSE >= deadline => {
                     return Err(error);
                 }
                 Err(error) => in_doubt |= error.outcome_is_unknown(),

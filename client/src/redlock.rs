@@ -353,6 +353,10 @@ impl Resource for Quorum {
         Box::pin(self.acquire(bid))
     }
 
+    fn spends_tokens(&self) -> bool {
+        true
+    }
+
     fn extend<'a>(
         &'a self,
         token: &'a Token,

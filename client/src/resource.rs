@@ -26,6 +26,12 @@ pub(crate) trait Resource: Send + Sync + fmt::Debug {
 
     fn attempt<'a>(&'a self, bid: &'a Bid<'a>) -> BoxFuture<'a, Result<Attempt, Error>>;
 
+    /// Whether an attempt that was not granted has sent a release of its token already. That
+    /// release may arrive late, so the token must never be used again.
+    fn spends_tokens(&self) -> bool {
+        false
+    }
+
     fn extend<'a>(
         &'a self,
         token: &'a Token,

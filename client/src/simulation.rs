@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use khoa_server::Answer;
 use khoa_server::Server;
-use khoa_server::answer::Answer;
 use redis::{Arg, Cmd, RedisError, RedisResult, Value};
 use tokio::sync::oneshot;
 
@@ -338,9 +338,9 @@ impl World {
         for process in &self.processes {
             process.pass(time);
         }
-        for _ in 0..6 {
+        for _ in 0..4 {
             self.record.lock().unwrap().check(&self.processes);
-            for _ in 0..6 {
+            for _ in 0..4 {
                 tokio::task::yield_now().await;
             }
         }
@@ -497,7 +497,7 @@ fn number(variable: &str) -> Option<u64> {
 fn no_seed_finds_two_holders_a_falling_token_or_an_endless_lock() {
     let seeds = match number("KHOA_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("KHOA_SEEDS").unwrap_or(2000),
+        None => 0..number("KHOA_SEEDS").unwrap_or(1000),
     };
     let (next, acquired) = (AtomicU64::new(seeds.start), AtomicU64::new(0));
     std::thread::scope(|scope| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use khoa::{Error, Lock, LockSet};
-use khoa_server::faults::Fault;
+use khoa_server::Fault;
 
 use crate::support::{SECOND, World, dropped_at, settle};
 

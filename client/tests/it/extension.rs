@@ -1,7 +1,7 @@
 //! Extending and releasing what may not be one's own any more (family B of the research file).
 
 use khoa::{Error, Loss, Released};
-use khoa_server::faults::Fault;
+use khoa_server::Fault;
 
 use crate::support::{MS, SECOND, World};
 
@@ -93,6 +93,7 @@ async fn an_extension_without_an_answer_proves_nothing() {
     let world = World::start();
     let manager = world.hasty_manager(SECOND);
     let guard = manager.lock("a").ttl(10 * SECOND).acquire().await.unwrap();
+    guard.extend().await.unwrap();
     let until = guard.valid_until();
     world.advance(2 * SECOND);
     world.server().inject_on("EVALSHA", Fault::SwallowReply, 1);
@@ -180,10 +181,7 @@ async fn clocks_of_clients_are_never_compared() {
     future.advance(1_000_000 * SECOND);
     let with = |clock: &khoa::ManualClock| {
         world
-            .builder()
-            .clock(clock.clock())
-            .open(world.url())
-            .unwrap()
+            .open(world.builder().clock(clock.clock()))
             .lock("a")
             .ttl(9 * SECOND)
     };

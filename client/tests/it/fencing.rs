@@ -23,7 +23,7 @@ async fn tokens_rise_though_the_clock_stands_still() {
 #[tokio::test]
 async fn tokens_rise_over_the_loss_of_all_data() {
     let mut world = World::start();
-    let lock = world.manager().lock("a");
+    let lock = world.tcp_manager().lock("a");
     let before = token(&lock).await;
     world.advance(MS);
     world.server_mut().restart_empty().unwrap();
@@ -44,12 +44,7 @@ async fn tokens_rise_though_the_servers_clock_is_set_back() {
 #[tokio::test]
 async fn tokens_rise_over_the_expiry_of_their_counter() {
     let world = World::start();
-    let lock = world
-        .builder()
-        .fence_kept(SECOND)
-        .open(world.url())
-        .unwrap()
-        .lock("a");
+    let lock = world.open(world.builder().fence_kept(SECOND)).lock("a");
     let before = token(&lock).await;
     world.advance(2 * SECOND);
     assert_eq!(world.ask::<i64>("DBSIZE"), 0);

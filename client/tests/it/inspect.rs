@@ -72,7 +72,7 @@ async fn a_forced_release_passes_the_lock_to_the_next_waiter() {
 #[tokio::test]
 async fn the_lock_of_another_library_is_respected_and_shown() {
     let world = World::start();
-    let manager = world.builder().prefix("").open(world.url()).unwrap();
+    let manager = world.open(world.builder().prefix(""));
     let _: () = world.ask("SET orders 5f2a NX PX 1000");
     assert!(
         manager

@@ -6,13 +6,10 @@ use crate::support::{MS, SECOND, World};
 
 fn over(worlds: &[World]) -> Redlock {
     let clock = worlds[0].clock.clock();
-    let managers = worlds.iter().enumerate().map(|(index, world)| {
-        khoa::Manager::builder()
-            .clock(clock.clone())
-            .index(index)
-            .open(world.url())
-            .unwrap()
-    });
+    let managers = worlds
+        .iter()
+        .enumerate()
+        .map(|(index, world)| world.open(world.builder().clock(clock.clone()).index(index)));
     Redlock::new(managers).unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use khoa::{Guard, Loss, Manager, Released};
-use khoa_server::faults::Fault;
+use khoa_server::Fault;
 
 use crate::support::{MS, SECOND, World, settle};
 
@@ -65,7 +65,7 @@ async fn renewal_goes_on_after_the_connection_was_lost_for_a_while() {
 #[tokio::test]
 async fn renewal_goes_on_after_the_server_was_restarted_with_its_data() {
     let mut world = World::start();
-    let guard = renewing(&world.manager(), "a", 3 * SECOND).await;
+    let guard = renewing(&world.tcp_manager(), "a", 3 * SECOND).await;
     world.server_mut().restart().unwrap();
     while_time_passes(&world, 6 * SECOND, || assert!(guard.is_valid())).await;
     assert_eq!(guard.release().await.unwrap(), Released::Released);

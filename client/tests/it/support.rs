@@ -6,13 +6,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use khoa::{Manager, ManagerBuilder, ManualClock};
+use khoa_server::Answer;
 use khoa_server::Server;
-use khoa_server::answer::Answer;
 use redis::{FromRedisValue, Value};
 
 pub const SECOND: Duration = Duration::from_secs(1);
@@ -24,9 +25,8 @@ pub struct World {
     pub clock: ManualClock,
 }
 
-#[allow(clippy::large_enum_variant)]
 enum Place {
-    Embedded(Server),
+    Embedded(Arc<Server>),
     External { url: String, client: redis::Client },
 }
 
@@ -34,7 +34,7 @@ impl World {
     pub fn start() -> Self {
         let place = match std::env::var("KHOA_TEST_URL") {
             Ok(url) => external(&url),
-            Err(_) => Place::Embedded(Server::builder().frozen().start().unwrap()),
+            Err(_) => Place::Embedded(Arc::new(Server::builder().frozen().start().unwrap())),
         };
         Self {
             place,
@@ -57,9 +57,10 @@ impl World {
         }
     }
 
+    /// The embedded server itself, for a restart. Only while no manager has streams to it.
     pub fn server_mut(&mut self) -> &mut Server {
         match &mut self.place {
-            Place::Embedded(server) => server,
+            Place::Embedded(server) => Arc::get_mut(server).expect("nobody else uses the server"),
             Place::External { .. } => panic!("this test needs the embedded server"),
         }
     }
@@ -76,16 +77,31 @@ impl World {
             .request_timeout(3600 * SECOND)
     }
 
+    /// A manager of its own, as another process would have it.
     pub fn manager(&self) -> Manager {
-        self.builder().open(self.url()).unwrap()
+        self.open(self.builder())
     }
 
     /// A manager that gives a request up after so long, for servers that hang.
     pub fn hasty_manager(&self, timeout: Duration) -> Manager {
-        self.builder()
-            .request_timeout(timeout)
-            .open(self.url())
-            .unwrap()
+        self.open(self.builder().request_timeout(timeout))
+    }
+
+    /// Over streams whose both ends are in the test's own runtime where that is possible: then a
+    /// request that is on its way needs turns of that runtime, and no time.
+    pub fn open(&self, settings: ManagerBuilder) -> Manager {
+        match &self.place {
+            Place::Embedded(server) => {
+                let server = Arc::clone(server);
+                settings.streams(move || server.stream()).unwrap()
+            }
+            Place::External { url, .. } => settings.open(url.as_str()).unwrap(),
+        }
+    }
+
+    /// A manager over TCP.
+    pub fn tcp_manager(&self) -> Manager {
+        self.builder().open(self.url()).unwrap()
     }
 
     /// Lets time pass, on the server first: what a client does in its new time sees the server's.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use khoa::{Error, Lock, Manager, Wait};
-use khoa_server::faults::Fault;
+use khoa_server::Fault;
 use tokio::task::JoinHandle;
 
 use crate::support::{MS, SECOND, World, dropped_at, settle};
@@ -17,7 +17,8 @@ fn waiter(lock: &Lock) -> JoinHandle<Result<khoa::Guard, Error>> {
 #[tokio::test]
 async fn a_release_at_any_moment_of_the_waiters_way_wakes_it() {
     let world = World::start();
-    for poll in 1..40 {
+    let mut queued = false;
+    for poll in 1.. {
         let lock = world.manager().lock("a").ttl(3600 * SECOND);
         let guard = world
             .manager()
@@ -27,10 +28,18 @@ async fn a_release_at_any_moment_of_the_waiters_way_wakes_it() {
             .await
             .unwrap();
         let mut wait = Box::pin(lock.acquire());
-        assert!(dropped_at(poll, &mut wait).await.is_none());
+        tokio::select! {
+            biased;
+            waited = dropped_at(poll, &mut wait) => assert!(waited.is_none()),
+            () = settle() => queued = true,
+        }
         guard.release().await.unwrap();
         // No time passes: neither the holder's TTL nor the fallback helps.
         wait.await.unwrap().release().await.unwrap();
+        if queued {
+            assert!(poll > 3);
+            break;
+        }
     }
 }
 
@@ -96,8 +105,7 @@ async fn no_time_to_wait_is_exactly_one_attempt() {
             .is_timeout()
     );
     settle().await;
-    // One attempt, and one request that takes it out of wherever it may stand.
-    assert!(world.scripts_run() <= before + 3);
+    assert_eq!(world.scripts_run(), before + 2);
 }
 
 // redis-py#498, PR#3728
@@ -182,13 +190,22 @@ async fn a_timeout_tells_what_stood_in_the_way() {
     else {
         panic!("{loading}")
     };
-    assert!(last.to_string().contains("LOADING"), "{last}");
+    assert!(matches!(&*last, Error::Backend { source, .. } if source.code() == Some("LOADING")));
 }
 
 // medusa#15143, discourse PR#17886, consul#9469
 #[tokio::test]
 async fn requests_per_hand_over_do_not_grow_with_the_waiters() {
     let world = World::start();
+    world
+        .manager()
+        .lock("warm")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     for waiters in [10, 100, 300] {
         let lock = world.manager().lock("a").ttl(3600 * SECOND).wait_forever();
         let holder = lock.acquire().await.unwrap();
