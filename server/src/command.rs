@@ -2,7 +2,7 @@
 //!
 //! Arity errors, what MULTI and scripts refuse, ACL categories, COMMAND, the README table and
 //! the fuzz grammar read the rows. A new command is a row and a function in its family's file; a
-//! new family is one name in [`FAMILIES`].
+//! new family is one name in `FAMILIES`.
 
 use std::{collections::HashMap, sync::LazyLock};
 
