@@ -31,7 +31,7 @@ use crate::{
     random::Random,
     reply::{Protocol, Reply},
     resp::Encoder,
-    script::{Control, Scripts},
+    script::{Control, Functions, Scripts},
     session::{ClientId, Handle, Queued, ReplyMode, Session, Sessions},
     slowlog::SlowLog,
     stats::Stats,
@@ -118,6 +118,8 @@ pub struct Engine {
     next_sweep: Option<Time>,
     /// The script cache; none while no script has come, or while one runs.
     pub scripts: Option<Box<Scripts>>,
+    /// The function libraries; none while none was loaded, or while a function runs.
+    pub functions: Option<Box<Functions>>,
     pub script_control: Arc<Control>,
     /// Called once when a script turns out to run for long, from within it.
     pub on_busy: Option<fn()>,
@@ -150,6 +152,7 @@ impl Engine {
             on_settings: None,
             next_sweep: None,
             scripts: None,
+            functions: None,
             script_control: Arc::new(Control::default()),
             on_busy: None,
             shutdown: false,
@@ -1081,6 +1084,14 @@ impl Engine {
         if let Some(changed) = &self.on_settings {
             changed(&self.config);
         }
+    }
+
+    /// Takes the function libraries out, to be put back.
+    pub fn take_functions(&mut self) -> Box<Functions> {
+        let control = &self.script_control;
+        self.functions
+            .take()
+            .unwrap_or_else(|| Box::new(Functions::new(Arc::clone(control))))
     }
 
     /// Takes the scripts out, to be put back; makes their cache when the first one comes.

@@ -177,6 +177,34 @@ pub fn encode_string(content: &[u8]) -> Vec<u8> {
     seal(writer)
 }
 
+/// Stands before the source of each function library.
+const LIBRARY: u8 = 0xF5;
+
+/// Writes the sources of function libraries, as FUNCTION DUMP does.
+pub fn encode_libraries<'a>(sources: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for source in sources {
+        let mut writer = Writer::new(LIBRARY);
+        writer.string(source);
+        payload.extend(writer.into_bytes());
+    }
+    seal_bytes(payload)
+}
+
+/// Reads the sources of function libraries.
+pub fn decode_libraries(payload: &[u8], check: VersionCheck) -> Result<Vec<Vec<u8>>, BadFormat> {
+    verify(payload, check)?;
+    let mut reader = Reader::new(&payload[..payload.len() - FOOTER_LEN]);
+    let mut sources = Vec::new();
+    while let Ok(kind) = reader.byte() {
+        if kind != LIBRARY {
+            return Err(BadFormat::Data);
+        }
+        sources.push(reader.string()?);
+    }
+    Ok(sources)
+}
+
 fn verify(payload: &[u8], check: VersionCheck) -> Result<(), BadFormat> {
     let wrong = BadFormat::VersionOrChecksum;
     let checked_len = payload.len().checked_sub(8).ok_or(wrong)?;
@@ -192,7 +220,10 @@ fn verify(payload: &[u8], check: VersionCheck) -> Result<(), BadFormat> {
 }
 
 fn seal(writer: Writer) -> Vec<u8> {
-    let mut payload = writer.into_bytes();
+    seal_bytes(writer.into_bytes())
+}
+
+fn seal_bytes(mut payload: Vec<u8>) -> Vec<u8> {
     payload.reserve_exact(FOOTER_LEN);
     payload.extend(VERSION.to_le_bytes());
     let checksum = crc64::checksum(&payload);

@@ -6,17 +6,24 @@
 
 mod control;
 mod convert;
+mod functions;
 mod library;
 mod lua;
 mod numbers;
 mod sandbox;
 mod source;
 
-use std::{cell::Cell, collections::HashMap, fmt, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    fmt,
+    sync::Arc,
+};
 
 use sha1_smol::Sha1;
 
 pub use control::{Control, Killer, Refusal, Running};
+pub use functions::{Functions, Library, RestorePolicy};
 use lua::{Machine, Position, Stack, Type};
 
 use crate::{
@@ -69,6 +76,28 @@ pub struct Session {
     random: library::maths::Random,
     /// What the run set in `cjson`.
     json: library::json::Settings,
+    /// The functions of the library that is being loaded; none at other times.
+    registered: RefCell<Option<Vec<functions::Registered>>>,
+}
+
+impl Session {
+    fn begin_load(&self) {
+        self.registered.replace(Some(Vec::new()));
+    }
+
+    fn is_loading(&self) -> bool {
+        self.registered.borrow().is_some()
+    }
+
+    fn register(&self, function: functions::Registered) {
+        if let Some(registered) = &mut *self.registered.borrow_mut() {
+            registered.push(function);
+        }
+    }
+
+    fn end_load(&self) -> Vec<functions::Registered> {
+        self.registered.take().unwrap_or_default()
+    }
 }
 
 /// The protocol of a run, RESP2 unless the script chooses otherwise.
@@ -136,6 +165,21 @@ pub struct Flags {
 }
 
 impl Flags {
+    /// The names of those that are set.
+    pub fn names(self) -> Vec<&'static str> {
+        [
+            (self.no_writes, "no-writes"),
+            (self.allow_oom, "allow-oom"),
+            (self.allow_stale, "allow-stale"),
+            (self.no_cluster, "no-cluster"),
+            (self.allow_cross_slot_keys, "allow-cross-slot-keys"),
+        ]
+        .into_iter()
+        .filter(|(is_set, _)| *is_set)
+        .map(|(_, name)| name)
+        .collect()
+    }
+
     /// Adds a flag by its name; says no to an unknown one.
     fn add(&mut self, name: &[u8]) -> bool {
         let flag = match name {
@@ -242,6 +286,11 @@ fn load_chunk(stack: &Stack<'_>, text: &[u8], name: &[u8]) -> Result<(), Vec<u8>
     }
     stack.pop(1);
     // The message must speak of the text as it was given.
+    load_source(stack, text, name)
+}
+
+/// Pushes a compiled source or returns the message that says what is wrong with it.
+fn load_source(stack: &Stack<'_>, text: &[u8], name: &[u8]) -> Result<(), Vec<u8>> {
     let adapted = source::adapt(text);
     if stack.load(&adapted.text, name).is_ok() {
         return Ok(());
@@ -272,6 +321,16 @@ fn finish_run(stack: &Stack<'_>, result: Result<(), Option<Position>>, reply: &m
 
 /// The text of the error value on top, and where it was raised.
 fn describe_error(stack: &Stack<'_>, position: Option<Position>) -> Error {
+    let mut message = error_text(stack);
+    if let Some(position) = position {
+        message.extend_from_slice(b" script: on ");
+        message.extend_from_slice(&position.source);
+        message.extend_from_slice(format!(":{}.", position.line).as_bytes());
+    }
+    Error::owned(message)
+}
+
+fn error_text(stack: &Stack<'_>) -> Vec<u8> {
     let mut message = Vec::new();
     if stack.type_of(-1) == Type::Table {
         stack.raw_get_field(-1, "err");
@@ -285,11 +344,7 @@ fn describe_error(stack: &Stack<'_>, position: Option<Position>) -> Error {
         message.extend_from_slice(stack.bytes(-1).unwrap_or_default());
     }
     stack.pop(1);
-    message.extend_from_slice(b" script: on ");
-    let position = position.unwrap_or_default();
-    message.extend_from_slice(&position.source);
-    message.extend_from_slice(format!(":{}.", position.line).as_bytes());
-    Error::owned(message)
+    message
 }
 
 impl Scripts {

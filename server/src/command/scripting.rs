@@ -6,7 +6,12 @@ use super::{help, *};
 use crate::{
     command::spec::{Categories, Flags, KeySpec},
     engine::OUT_OF_MEMORY,
-    script::{self, Control, Host, Killer, LogLevel, Refusal, Running, Scripts},
+    glob,
+    rdb::{self, VersionCheck},
+    script::{
+        self, Control, Functions, Host, Killer, Library, LogLevel, Refusal, RestorePolicy, Running,
+        Scripts,
+    },
 };
 
 const NOTES_RW: &str =
@@ -179,6 +184,140 @@ pub const COMMANDS: &[Command] = &[
                 summary: "Returns the source of a cached script.",
                 args: "sha1:string",
                 handler: script_show,
+                ..ROW
+            },
+        ],
+        ..ROW
+    },
+    Command {
+        name: "fcall",
+        flags: RUNS,
+        keys: &[KeySpec::counted("RW access update", 2).noted(NOTES_RW)],
+        since: "7.0.0",
+        summary: "Calls a function.",
+        complexity: "that of the function",
+        args: "function:string numkeys:integer [key:key...] [arg:string...]",
+        handler: fcall,
+        ..RUN
+    },
+    Command {
+        name: "fcall_ro",
+        flags: RUNS_RO,
+        keys: &[KeySpec::counted("RO access", 2).noted(NOTES_RO)],
+        since: "7.0.0",
+        summary: "Calls a function that only reads.",
+        complexity: "that of the function",
+        args: "function:string numkeys:integer [key:key...] [arg:string...]",
+        handler: fcall_ro,
+        ..RUN
+    },
+    Command {
+        name: "function",
+        arity: -2,
+        categories: Categories::NONE,
+        since: "7.0.0",
+        summary: "Holds the commands about function libraries.",
+        complexity: "that of the subcommand",
+        subcommands: &[
+            Command {
+                name: "function|delete",
+                arity: 3,
+                flags: Flags::of([Flags::WRITE, Flags::NOSCRIPT]),
+                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                since: "7.0.0",
+                summary: "Deletes a library and its functions.",
+                args: "library-name:string",
+                handler: function_delete,
+                ..ROW
+            },
+            Command {
+                name: "function|dump",
+                arity: 2,
+                flags: Flags::of([Flags::NOSCRIPT]),
+                since: "7.0.0",
+                summary: "Returns all libraries as one payload.",
+                complexity: "O(N) where N is the number of functions",
+                handler: function_dump,
+                ..ROW
+            },
+            Command {
+                name: "function|flush",
+                arity: -2,
+                flags: Flags::of([Flags::WRITE, Flags::NOSCRIPT]),
+                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                since: "7.0.0",
+                summary: "Deletes all libraries.",
+                complexity: "O(N) where N is the number of functions",
+                args: "[flush-type<ASYNC|SYNC>]",
+                handler: function_flush,
+                ..ROW
+            },
+            Command {
+                name: "function|help",
+                arity: 2,
+                flags: Flags::of([Flags::LOADING, Flags::STALE]),
+                since: "7.0.0",
+                summary: "Lists the subcommands with a line about each.",
+                handler: help::help,
+                ..ROW
+            },
+            Command {
+                name: "function|kill",
+                arity: 2,
+                flags: Flags::of([Flags::NOSCRIPT, Flags::ALLOW_BUSY]),
+                tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+                since: "7.0.0",
+                summary: "Ends the running function, if it has not written.",
+                handler: nothing_to_kill,
+                ..ROW
+            },
+            Command {
+                name: "function|list",
+                arity: -2,
+                flags: Flags::of([Flags::NOSCRIPT]),
+                tips: &["nondeterministic_output_order"],
+                since: "7.0.0",
+                summary: "Lists the libraries and their functions.",
+                complexity: "O(N) where N is the number of functions",
+                args: "[LIBRARYNAME@library-name-pattern:string] [WITHCODE]",
+                handler: function_list,
+                ..ROW
+            },
+            Command {
+                name: "function|load",
+                arity: -3,
+                flags: Flags::of([Flags::WRITE, Flags::DENYOOM, Flags::NOSCRIPT]),
+                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                since: "7.0.0",
+                summary: "Loads a library from its source.",
+                args: "[REPLACE] function-code:string",
+                handler: function_load,
+                ..ROW
+            },
+            Command {
+                name: "function|restore",
+                arity: -3,
+                flags: Flags::of([Flags::WRITE, Flags::DENYOOM, Flags::NOSCRIPT]),
+                tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+                since: "7.0.0",
+                summary: "Loads the libraries of a payload.",
+                complexity: "O(N) where N is the number of functions in the payload",
+                args: "serialized-value:string [policy<FLUSH|APPEND|REPLACE>]",
+                handler: function_restore,
+                ..ROW
+            },
+            Command {
+                name: "function|stats",
+                arity: 2,
+                flags: Flags::of([Flags::NOSCRIPT, Flags::ALLOW_BUSY]),
+                tips: &[
+                    "nondeterministic_output",
+                    "request_policy:all_shards",
+                    "response_policy:special",
+                ],
+                since: "7.0.0",
+                summary: "Tells what function runs, and how many there are.",
+                handler: function_stats,
                 ..ROW
             },
         ],
@@ -442,6 +581,176 @@ fn script_show(call: &mut Call<'_>) -> Result<(), Stop> {
         .and_then(|scripts| scripts.show(call.arg(2)))
         .ok_or(NO_SCRIPT)?;
     call.reply.bulk(source);
+    Ok(())
+}
+
+fn fcall(call: &mut Call<'_>) -> Result<(), Stop> {
+    call_function(call, false)
+}
+
+fn fcall_ro(call: &mut Call<'_>) -> Result<(), Stop> {
+    call_function(call, true)
+}
+
+/// Takes the functions out of the engine while one of them has the engine to itself.
+fn call_function(call: &mut Call<'_>, read_only: bool) -> Result<(), Stop> {
+    let mut functions = call.engine.take_functions();
+    let result = call_with(call, &mut functions, read_only);
+    call.engine.functions = Some(functions);
+    result
+}
+
+fn call_with(call: &mut Call<'_>, functions: &mut Functions, read_only: bool) -> Result<(), Stop> {
+    const NOT_FOUND: Error = Error::text("ERR Function not found");
+    const BAD_NUMBER: Error = Error::text("ERR Bad number of keys provided");
+    let name = call.arg(1);
+    let flags = functions.flags(name).ok_or(NOT_FOUND)?;
+    let keys = match count_keys(call) {
+        Err(error) if error == Error::NOT_AN_INTEGER => return Err(BAD_NUMBER.into()),
+        counted => counted?,
+    };
+    let read_only = check_flags(flags, read_only)?;
+    let (keys, argv) = call.args[3..].split_at(keys);
+    with_host(call, name, read_only, |host, reply| {
+        functions.call(name, host, keys, argv, reply);
+    });
+    Ok(())
+}
+
+fn function_load(call: &mut Call<'_>) -> Result<(), Stop> {
+    let (mut replace, last) = (false, call.args.len() - 1);
+    for option in &call.args[2..last] {
+        if !is_word(option, "REPLACE") {
+            return Err(unknown(b"ERR Unknown option given: ", option));
+        }
+        replace = true;
+    }
+    let mut functions = call.engine.take_functions();
+    let loaded = functions.load(call.arg(last), replace);
+    call.engine.functions = Some(functions);
+    call.reply.bulk(&loaded?);
+    Ok(())
+}
+
+fn unknown(text: &[u8], option: &[u8]) -> Stop {
+    Error::owned([text, option].concat()).into()
+}
+
+fn function_delete(call: &mut Call<'_>) -> Result<(), Stop> {
+    const NOT_FOUND: Error = Error::text("ERR Library not found");
+    let name = call.arg(2);
+    let functions = call.engine.functions.as_mut();
+    if functions.is_some_and(|functions| functions.delete(name)) {
+        call.reply.ok();
+        return Ok(());
+    }
+    Err(NOT_FOUND.into())
+}
+
+fn function_flush(call: &mut Call<'_>) -> Result<(), Stop> {
+    const MODE: Error = Error::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
+    check_flush_mode(call, "FUNCTION").map_err(|_| MODE)?;
+    if let Some(functions) = &mut call.engine.functions {
+        functions.flush();
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn function_list(call: &mut Call<'_>) -> Result<(), Stop> {
+    const NO_NAME: Error = Error::text("ERR library name argument was not given");
+    let (mut pattern, mut with_code) = (None, false);
+    let mut options = call.options(2);
+    while !options.is_empty() {
+        if !with_code && options.take("WITHCODE") {
+            with_code = true;
+        } else if pattern.is_none() && options.take("LIBRARYNAME") {
+            pattern = Some(options.next().ok_or(NO_NAME)?);
+        } else {
+            return Err(unknown(b"ERR Unknown argument ", options.value()?));
+        }
+    }
+    let functions = call.engine.take_functions();
+    let listed = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+    let libraries: Vec<_> = functions
+        .libraries()
+        .filter(|(name, _)| listed(name))
+        .collect();
+    call.reply.array(libraries.len());
+    for (name, library) in libraries {
+        write_library(call.reply, name, library, with_code);
+    }
+    call.engine.functions = Some(functions);
+    Ok(())
+}
+
+fn write_library(reply: &mut dyn Reply, name: &[u8], library: &Library, with_code: bool) {
+    reply.map(3 + usize::from(with_code));
+    reply.bulk(b"library_name");
+    reply.bulk(name);
+    reply.bulk(b"engine");
+    reply.bulk(b"LUA");
+    reply.bulk(b"functions");
+    reply.array(library.functions.len());
+    for function in &library.functions {
+        reply.map(3);
+        reply.bulk(b"name");
+        reply.bulk(&function.name);
+        reply.bulk(b"description");
+        match &function.description {
+            Some(text) => reply.bulk(text),
+            None => reply.null(),
+        }
+        reply.bulk(b"flags");
+        let flags = function.flags.names();
+        reply.set(flags.len());
+        for flag in flags {
+            reply.simple(flag);
+        }
+    }
+    if with_code {
+        reply.bulk(b"library_code");
+        reply.bulk(&library.source);
+    }
+}
+
+fn function_dump(call: &mut Call<'_>) -> Result<(), Stop> {
+    let functions = call.engine.take_functions();
+    let sources = functions
+        .libraries()
+        .map(|(_, library)| &library.source[..]);
+    call.reply.bulk(&rdb::encode_libraries(sources));
+    call.engine.functions = Some(functions);
+    Ok(())
+}
+
+fn function_restore(call: &mut Call<'_>) -> Result<(), Stop> {
+    const POLICY: Error = Error::text(
+        "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
+    );
+    const ARGUMENTS: Error = Error::text(
+        "ERR unknown subcommand or wrong number of arguments for 'RESTORE'. Try FUNCTION HELP.",
+    );
+    let policy = match &call.args[3..] {
+        [] => RestorePolicy::Append,
+        [word] if is_word(word, "APPEND") => RestorePolicy::Append,
+        [word] if is_word(word, "FLUSH") => RestorePolicy::Flush,
+        [word] if is_word(word, "REPLACE") => RestorePolicy::Replace,
+        [_] => return Err(POLICY.into()),
+        _ => return Err(ARGUMENTS.into()),
+    };
+    let bad = |bad: rdb::BadFormat| Error::owned(format!("ERR {bad}"));
+    let sources = rdb::decode_libraries(call.arg(2), VersionCheck::Relaxed).map_err(bad)?;
+    let mut functions = call.engine.take_functions();
+    let restored = functions.restore(&sources, policy);
+    call.engine.functions = Some(functions);
+    restored?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn function_stats(call: &mut Call<'_>) -> Result<(), Stop> {
+    write_stats(&call.engine.script_control, call.reply);
     Ok(())
 }
 

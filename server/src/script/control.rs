@@ -58,6 +58,8 @@ pub struct Control {
     running: Mutex<Running>,
     libraries: AtomicU64,
     functions: AtomicU64,
+    /// Is what runs the source of a library that is being loaded?
+    loads: AtomicBool,
 }
 
 /// What the hook does next.
@@ -71,6 +73,9 @@ pub(super) enum Verdict {
 
 /// The default of `busy-reply-threshold`, in milliseconds.
 pub const BUSY_THRESHOLD_MS: u64 = 5000;
+
+/// How long the source of a library may run when it is loaded.
+const LOAD_TIME_MAX: Duration = Duration::from_millis(500);
 
 impl Default for Control {
     fn default() -> Self {
@@ -88,6 +93,7 @@ impl Default for Control {
             running: Mutex::new(Running::default()),
             libraries: AtomicU64::new(0),
             functions: AtomicU64::new(0),
+            loads: AtomicBool::new(false),
         }
     }
 }
@@ -154,6 +160,17 @@ impl Control {
         (self.libraries.load(Relaxed), self.functions.load(Relaxed))
     }
 
+    pub(super) fn set_libraries(&self, libraries: usize, functions: usize) {
+        self.libraries.store(libraries as u64, Relaxed);
+        self.functions.store(functions as u64, Relaxed);
+    }
+
+    /// The source of a library begins to run, which must not take long.
+    pub(super) fn begin_load(&self) {
+        self.begin(true);
+        self.loads.store(true, Relaxed);
+    }
+
     /// How long the script has been running, from the first look on.
     fn elapsed(&self) -> Duration {
         let now = self.base.elapsed();
@@ -178,6 +195,7 @@ impl Control {
     /// The run is over.
     pub(super) fn end(&self) {
         self.runs.store(false, Relaxed);
+        self.loads.store(false, Relaxed);
         if self.busy.swap(false, Relaxed) {
             self.was_busy.store(true, Relaxed);
             *self.running.lock() = Running::default();
@@ -206,6 +224,13 @@ impl Control {
             return Verdict::Continue;
         }
         let elapsed = self.elapsed();
+        if self.loads.load(Relaxed) {
+            if elapsed < LOAD_TIME_MAX {
+                return Verdict::Continue;
+            }
+            self.killed.store(true, Relaxed);
+            return Verdict::End;
+        }
         let threshold = self.threshold_ms.load(Relaxed);
         if threshold == 0 || elapsed < Duration::from_millis(threshold) {
             return Verdict::Continue;
@@ -216,7 +241,9 @@ impl Control {
 
     /// The error that a killed script ends with.
     pub(super) fn killed_message(&self) -> &'static str {
-        if self.is_function() {
+        if self.loads.load(Relaxed) {
+            "FUNCTION LOAD timeout"
+        } else if self.is_function() {
             "Script killed by user with FUNCTION KILL."
         } else {
             "Script killed by user with SCRIPT KILL."

@@ -30,6 +30,12 @@ pub fn furnish(stack: &Stack<'_>, kind: Kind) {
     stack.push_table(0, 64);
     let globals = stack.absolute(-1);
     library::base::open(stack, original, globals);
+    if kind == Kind::Function {
+        for name in ["__redis__err__handler", "__server__err__handler"] {
+            stack.push_nil();
+            stack.raw_set_field(globals, name);
+        }
+    }
     for (name, open) in library::TABLES {
         stack.push_table(0, 16);
         let opened = stack.absolute(-1);
@@ -56,6 +62,41 @@ fn open_server(stack: &Stack<'_>, globals: i32, kind: Kind) {
     stack.push_copy(-1);
     stack.raw_set_field(globals, "redis");
     stack.raw_set_field(globals, "server");
+}
+
+/// Pushes the little that the source of a library sees while it is loaded: the server's table,
+/// with what registers functions.
+pub fn push_loading_globals(stack: &Stack<'_>) {
+    stack.push_table(0, 2);
+    let globals = stack.absolute(-1);
+    stack.push_table(0, 16);
+    library::server::open_for_loading(stack, stack.absolute(-1));
+    refuse_missing(stack);
+    wrap(stack);
+    stack.push_copy(-1);
+    stack.raw_set_field(globals, "redis");
+    stack.raw_set_field(globals, "server");
+    refuse_missing(stack);
+}
+
+/// Makes it an error to read from the table on top what is not in it.
+fn refuse_missing(stack: &Stack<'_>) {
+    stack.push_table(0, 1);
+    stack.push_native(missing_global);
+    stack.raw_set_field(-2, "__index");
+    stack.set_metatable(-2);
+}
+
+/// Has the proxy of the globals show another table, the one on top, which is popped.
+pub fn show_globals(stack: &Stack<'_>) {
+    stack.push_globals();
+    stack.metatable(-1);
+    stack.push_copy(-3);
+    stack.raw_set_field(-2, "__index");
+    stack.push_secret();
+    stack.push_copy(-4);
+    stack.raw_set(-3);
+    stack.pop(3);
 }
 
 /// Puts the proxy of the globals in force and into itself.

@@ -56,9 +56,7 @@ pub fn adapt_chunk(source: &[u8]) -> Adapted<'_> {
 struct Adapter<'a> {
     source: &'a [u8],
     at: usize,
-    /// All before this is in `out` already, if anything is.
-    copied: usize,
-    out: Vec<u8>,
+    edits: Vec<Edit>,
     disguise: Option<(Vec<u8>, Vec<u8>)>,
     undo_tail_calls: bool,
     /// Where the last token ended.
@@ -66,6 +64,9 @@ struct Adapter<'a> {
     /// The open blocks; for each whether it is a function's body.
     blocks: Vec<bool>,
     braces: usize,
+    parens: usize,
+    /// Calls of natives that a function ends with, innermost last.
+    last_calls: Vec<LastCall>,
     /// The `return` of the chunk itself that is being read: how many blocks and braces are
     /// open around it, and where it stands.
     returning: Option<(usize, usize, usize)>,
@@ -76,13 +77,14 @@ impl<'a> Adapter<'a> {
         Adapter {
             source,
             at: 0,
-            copied: 0,
-            out: Vec::new(),
+            edits: Vec::new(),
             disguise: None,
             undo_tail_calls,
             last_end: 0,
             blocks: Vec::new(),
             braces: 0,
+            parens: 0,
+            last_calls: Vec::new(),
             returning: None,
         }
     }
@@ -90,17 +92,12 @@ impl<'a> Adapter<'a> {
     fn finish(mut self) -> Adapted<'a> {
         // LuaJIT skips these; Lua 5.1 stumbles over them.
         if self.source.first() == Some(&b'#') || self.source.starts_with(b"\xEF\xBB\xBF") {
-            self.out.push(b' ');
+            self.insert(0, b" ");
         }
         self.run();
-        let text = if self.out.is_empty() && self.copied == 0 {
-            Cow::Borrowed(self.source)
-        } else {
-            self.out.extend_from_slice(&self.source[self.copied..]);
-            Cow::Owned(self.out)
-        };
+        self.edits.sort_by_key(|edit| edit.at);
         Adapted {
-            text,
+            text: apply(self.source, &self.edits),
             disguise: self.disguise,
         }
     }
@@ -111,11 +108,20 @@ impl<'a> Adapter<'a> {
 
     /// Writes something else for the next `len` bytes and goes past them.
     fn substitute(&mut self, len: usize, text: &[u8]) {
-        self.out
-            .extend_from_slice(&self.source[self.copied..self.at]);
-        self.out.extend_from_slice(text);
+        self.edits.push(Edit {
+            at: self.at,
+            len,
+            text: text.to_vec(),
+        });
         self.at += len;
-        self.copied = self.at;
+    }
+
+    fn insert(&mut self, at: usize, text: &[u8]) {
+        self.edits.push(Edit {
+            at,
+            len: 0,
+            text: text.to_vec(),
+        });
     }
 
     /// Goes on until the end, or until the first token that is sure to be refused.
@@ -162,6 +168,8 @@ impl<'a> Adapter<'a> {
 
     fn punctuation(&mut self, byte: u8) {
         match byte {
+            b'(' => self.parens += 1,
+            b')' => self.close_paren(),
             b'{' => self.braces += 1,
             b'}' => self.braces = self.braces.saturating_sub(1),
             b';' if self
@@ -178,6 +186,9 @@ impl<'a> Adapter<'a> {
     /// Keeps account of blocks, to know which `return` is the chunk's own and where it ends.
     fn keyword(&mut self, word: &[u8]) {
         let ends_block = matches!(word, b"end" | b"else" | b"elseif" | b"until");
+        if ends_block {
+            self.end_last_call();
+        }
         if ends_block
             && self
                 .returning
@@ -191,11 +202,49 @@ impl<'a> Adapter<'a> {
             b"end" | b"until" => {
                 self.blocks.pop();
             }
-            b"return" if !self.blocks.contains(&true) => {
-                let end = self.at + word.len();
-                self.returning = Some((self.blocks.len(), self.braces, end));
-            }
+            b"return" => self.begin_return(self.at + word.len()),
             _ => {}
+        }
+    }
+
+    /// A `return` whose expression begins at a place.
+    fn begin_return(&mut self, start: usize) {
+        if !self.blocks.contains(&true) {
+            self.returning = Some((self.blocks.len(), self.braces, start));
+        } else if self.undo_tail_calls && calls_native(&self.source[start..]) {
+            let (blocks, braces, parens) = (self.blocks.len(), self.braces, self.parens);
+            self.last_calls.push(LastCall {
+                start,
+                blocks,
+                braces,
+                parens,
+                end: None,
+            });
+        }
+    }
+
+    fn close_paren(&mut self) {
+        self.parens = self.parens.saturating_sub(1);
+        if let Some(call) = self.last_calls.last_mut()
+            && call.parens == self.parens
+            && call.end.is_none()
+        {
+            call.end = Some(self.at + 1);
+        }
+    }
+
+    /// A native that returns one value gives the same in parentheses, but not as a tail call.
+    fn end_last_call(&mut self) {
+        let (blocks, braces, parens) = (self.blocks.len(), self.braces, self.parens);
+        let is_over = |call: &mut LastCall| {
+            call.blocks == blocks && call.braces == braces && call.parens == parens
+        };
+        let Some(call) = self.last_calls.pop_if(is_over) else {
+            return;
+        };
+        if call.end == Some(self.last_end) && self.disguise.is_none() {
+            self.insert(call.start, b"(");
+            self.insert(self.last_end, b")");
         }
     }
 
@@ -210,11 +259,8 @@ impl<'a> Adapter<'a> {
                 self.source[self.last_end - 1],
                 b')' | b'}' | b'"' | b'\'' | b']'
             );
-        if self.undo_tail_calls && ends && self.disguise.is_none() && self.last_end >= self.copied {
-            self.out
-                .extend_from_slice(&self.source[self.copied..self.last_end]);
-            self.out.extend_from_slice(b",nil");
-            self.copied = self.last_end;
+        if self.undo_tail_calls && ends && self.disguise.is_none() {
+            self.insert(self.last_end, b",nil");
         }
     }
 
@@ -317,6 +363,58 @@ impl<'a> Adapter<'a> {
         self.keyword(&rest[..len]);
         self.at += len;
     }
+}
+
+/// Text in the place of some of the source.
+struct Edit {
+    at: usize,
+    len: usize,
+    text: Vec<u8>,
+}
+
+/// Makes the edits, which are in order and apart from each other.
+fn apply<'a>(source: &'a [u8], edits: &[Edit]) -> Cow<'a, [u8]> {
+    if edits.is_empty() {
+        return Cow::Borrowed(source);
+    }
+    let (mut out, mut copied) = (Vec::with_capacity(source.len() + 16), 0);
+    for edit in edits {
+        out.extend_from_slice(&source[copied..edit.at]);
+        out.extend_from_slice(&edit.text);
+        copied = edit.at + edit.len;
+    }
+    out.extend_from_slice(&source[copied..]);
+    Cow::Owned(out)
+}
+
+/// A call of a native at the end of a function.
+struct LastCall {
+    /// Where its expression begins, right behind `return`.
+    start: usize,
+    /// What is open around it.
+    blocks: usize,
+    braces: usize,
+    parens: usize,
+    /// Where its argument list ends.
+    end: Option<usize>,
+}
+
+/// Does an expression begin with the call of a native that returns exactly one value?
+fn calls_native(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    let is_path = |byte: &&u8| is_word(**byte) || **byte == b'.';
+    let len = text.iter().take_while(is_path).count();
+    let (path, rest) = text.split_at(len);
+    let one_value = match path.iter().position(|&byte| byte == b'.') {
+        Some(dot) => matches!(
+            &path[..dot],
+            b"redis" | b"server" | b"cjson" | b"bit" | b"math"
+        ),
+        None => matches!(path, b"tonumber" | b"tostring" | b"error"),
+    };
+    // These two of `math` return two values.
+    let two = matches!(path, b"math.frexp" | b"math.modf");
+    one_value && !two && rest.trim_ascii_start().first() == Some(&b'(')
 }
 
 impl Adapter<'_> {
@@ -448,6 +546,18 @@ mod tests {
                 "for i=1,2 do return f(function() return 1 end),nil end",
             ),
             ("return 1", "return 1"),
+            (
+                "local f = function() return redis.call('a', (1)) end",
+                "local f = function() return( redis.call('a', (1))) end",
+            ),
+            (
+                "local function f() return tonumber(x), 1 end",
+                "local function f() return tonumber(x), 1 end",
+            ),
+            (
+                "local function f() return redis.call(x).ok() end",
+                "local function f() return redis.call(x).ok() end",
+            ),
         ] {
             let adapted = adapt_chunk(source.as_bytes());
             assert_eq!(String::from_utf8_lossy(&adapted.text), expected);

@@ -7,8 +7,9 @@ use super::add_natives;
 use crate::{
     reply::Protocol,
     script::{
-        LogLevel,
+        Flags, LogLevel,
         convert::{ToLua, push_error},
+        functions::Registered,
         lua::{Outcome, Raised, Stack, Type},
         numbers, sandbox,
     },
@@ -38,20 +39,41 @@ pub fn open(stack: &Stack<'_>, table: i32, kind: sandbox::Kind) {
         });
     }
     let constants = [
-        ("LOG_DEBUG", 0),
-        ("LOG_VERBOSE", 1),
-        ("LOG_NOTICE", 2),
-        ("LOG_WARNING", 3),
         ("REPL_NONE", 0),
         ("REPL_AOF", 1),
         ("REPL_SLAVE", 2),
         ("REPL_REPLICA", 2),
         ("REPL_ALL", 3),
     ];
+    add_constants(stack, table, &constants);
+    add_identity(stack, table);
+}
+
+/// What there is of the table while a library is loaded.
+pub fn open_for_loading(stack: &Stack<'_>, table: i32) {
+    add_natives!(stack, table, {
+        "log" => log,
+        "register_function" => register_function,
+    });
+    add_identity(stack, table);
+}
+
+fn add_constants(stack: &Stack<'_>, table: i32, constants: &[(&str, i32)]) {
     for (name, value) in constants {
-        stack.push_number(f64::from(value));
+        stack.push_number(f64::from(*value));
         stack.raw_set_field(table, name);
     }
+}
+
+/// The levels of the log, and what the server is.
+fn add_identity(stack: &Stack<'_>, table: i32) {
+    let levels = [
+        ("LOG_DEBUG", 0),
+        ("LOG_VERBOSE", 1),
+        ("LOG_NOTICE", 2),
+        ("LOG_WARNING", 3),
+    ];
+    add_constants(stack, table, &levels);
     add_version(stack, table, "REDIS", REDIS_VERSION);
     add_version(stack, table, "VALKEY", VALKEY_VERSION);
     stack.push_bytes(b"khoa");
@@ -250,4 +272,111 @@ fn acl_check_cmd(stack: &Stack<'_>) -> Outcome {
             b"ERR Invalid command passed to server.acl_check_cmd()",
         ),
     }
+}
+
+/// Registers a function of the library that is being loaded, by position or by name.
+fn register_function(stack: &Stack<'_>) -> Outcome {
+    if !stack.context().session.is_loading() {
+        let message = "ERR server.register_function can only be called on FUNCTION LOAD command";
+        return raise(stack, message.as_bytes());
+    }
+    let function = match stack.top() {
+        1 => register_named(stack),
+        2 => register_positional(stack),
+        _ => Err("wrong number of arguments to server.register_function"),
+    };
+    match function {
+        Ok(function) => {
+            stack.context().session.register(function);
+            Ok(0)
+        }
+        Err(problem) => raise(stack, format!("ERR {problem}").as_bytes()),
+    }
+}
+
+fn register_positional(stack: &Stack<'_>) -> Result<Registered, &'static str> {
+    let Some(name) = stack.text(1).map(<[u8]>::to_vec) else {
+        return Err("first argument to server.register_function must be a string");
+    };
+    if stack.type_of(2) != Type::Function {
+        return Err("second argument to server.register_function must be a function");
+    }
+    stack.push_copy(2);
+    Ok(Registered {
+        name,
+        callback: stack.keep(),
+        ..Registered::default()
+    })
+}
+
+fn register_named(stack: &Stack<'_>) -> Result<Registered, &'static str> {
+    if stack.type_of(1) != Type::Table {
+        return Err(
+            "calling server.register_function with a single argument is only \
+                    applicable to Lua table (representing named arguments).",
+        );
+    }
+    let (mut name, mut callback) = (None, None);
+    let mut function = Registered::default();
+    stack.push_nil();
+    while stack.next(1) {
+        match stack.bytes(-2).unwrap_or_default() {
+            b"function_name" => {
+                name = stack.text(-1).map(<[u8]>::to_vec);
+                if name.is_none() {
+                    return Err(
+                        "function_name argument given to server.register_function must be a string",
+                    );
+                }
+            }
+            b"description" => {
+                function.description = stack.text(-1).map(<[u8]>::to_vec);
+                if function.description.is_none() {
+                    return Err(
+                        "description argument given to server.register_function must be a string",
+                    );
+                }
+            }
+            b"callback" => {
+                if stack.type_of(-1) != Type::Function {
+                    return Err(
+                        "callback argument given to server.register_function must be a function",
+                    );
+                }
+                stack.push_copy(-1);
+                callback = Some(stack.keep());
+            }
+            b"flags" => function.flags = read_flags(stack)?,
+            _ => return Err("unknown argument given to server.register_function"),
+        }
+        stack.pop(1);
+    }
+    function.name = name.ok_or("server.register_function must get a function name argument")?;
+    function.callback = callback.ok_or("server.register_function must get a callback argument")?;
+    Ok(function)
+}
+
+/// Reads the list of flags on top of the stack.
+fn read_flags(stack: &Stack<'_>) -> Result<Flags, &'static str> {
+    if stack.type_of(-1) != Type::Table {
+        return Err(
+            "flags argument to server.register_function must be a table representing function flags",
+        );
+    }
+    let mut flags = Flags {
+        declared: true,
+        ..Flags::default()
+    };
+    for index in 1.. {
+        stack.raw_get_index(-1, index);
+        if stack.is_nil(-1) {
+            stack.pop(1);
+            break;
+        }
+        if !flags.add(stack.bytes(-1).unwrap_or_default()) {
+            return Err("unknown flag given");
+        }
+        stack.pop(1);
+    }
+    Ok(flags)
 }
