@@ -49,8 +49,6 @@ pub enum Kind {
         min: i64,
         max: i64,
     },
-    /// As `Memory`, or a share such as `5%`.
-    MemoryOrPercent,
     Choice(&'static [&'static str]),
     /// Only the default: the text says why there is nothing to choose.
     Only(&'static str),
@@ -276,7 +274,11 @@ pub static SETTINGS: &[Setting] = &[
     ),
     Setting::new("maxclients", "10000", int(1, u32::MAX as i64)),
     Setting::new("maxmemory", "0", memory(0)),
-    Setting::new("maxmemory-clients", "0", Kind::MemoryOrPercent),
+    Setting::new(
+        "maxmemory-clients",
+        "0",
+        Kind::Only("clients are bound by client-output-buffer-limit"),
+    ),
     Setting::new("maxmemory-eviction-tenacity", "10", int(0, 100)),
     Setting::new("maxmemory-policy", "noeviction", POLICIES),
     Setting::new("maxmemory-samples", "5", int(1, 64)),
@@ -694,7 +696,6 @@ impl Kind {
                 let bytes = parse_memory(value).ok_or("argument must be a memory value")?;
                 in_bounds(bytes, min, max)
             }
-            Kind::MemoryOrPercent => memory_or_percent(value),
             Kind::Choice(choices) => {
                 let found = choices
                     .iter()
@@ -723,19 +724,6 @@ fn in_bounds(value: i64, min: i64, max: i64) -> Result<String, String> {
     Err(format!(
         "argument must be between {min} and {max} inclusive"
     ))
-}
-
-fn memory_or_percent(value: &str) -> Result<String, String> {
-    const NEITHER: &str = "argument must be a memory or percent value";
-    let Some(share) = value.strip_suffix('%') else {
-        let bytes = parse_memory(value).ok_or(NEITHER)?;
-        return in_bounds(bytes, 0, i64::MAX);
-    };
-    match number::parse_i64(share.as_bytes()) {
-        Some(0..=100) => Ok(value.to_owned()),
-        Some(101..) => Err("percentage argument must be less or equal to 100".to_owned()),
-        _ => Err(NEITHER.to_owned()),
-    }
 }
 
 /// Reads a number of bytes with an optional unit: `1k` is 1000, `1kb` is 1024, and so on. An

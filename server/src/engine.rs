@@ -721,12 +721,8 @@ impl Engine {
         if !pause.writes_only {
             return true;
         }
-        // Besides writes, what might write or reach others; COMMAND does not tell of these.
-        let writes = |command: &Command| {
-            const OTHERS: [&str; 6] =
-                ["eval", "evalsha", "fcall", "pfcount", "publish", "spublish"];
-            command.is_write() || OTHERS.contains(&command.name)
-        };
+        let writes =
+            |command: &Command| command.is_write() || command.flags.has(Flags::MAY_REPLICATE);
         match &session.transaction {
             Some(transaction) if command.name == "exec" => transaction
                 .queue
@@ -1219,9 +1215,8 @@ impl Engine {
         let exceeded = limit.is_exceeded(unread, &mut session.over_limit_since, now);
         let slow = session.over_limit_since.is_some();
         if exceeded {
-            session.outbox = Vec::new();
-            session.handle.kill();
             self.stats.output_limit_disconnections += 1;
+            self.kill(id);
         } else {
             session.handle.signal();
             if slow {
