@@ -402,19 +402,16 @@ impl Engine {
             Err(error) => return self.refuse(session, &error, out),
         };
         if !session.authenticated && !command.flags.has(Flags::NO_AUTH) {
-            return self.refuse(session, &NO_AUTH, out);
+            return self.turn_away(session, command, &NO_AUTH, out);
         }
         if !command.accepts(args.len()) {
             self.stats.rejected(command);
             let error = command::wrong_arity(command);
-            return match command.name {
-                "exec" => self.refuse_exec(session, &error, out),
-                _ => self.refuse(session, &error, out),
-            };
+            return self.turn_away(session, command, &error, out);
         }
         session.last_command = Some(command);
         if let Some(error) = refused_while_subscribed(session, command) {
-            return self.refuse(session, &error, out);
+            return self.turn_away(session, command, &error, out);
         }
         if self.config.hot.cluster {
             match check_slots(session, command, args) {
@@ -435,7 +432,7 @@ impl Engine {
             }
             self.script_short_of_memory = short;
             if short && needs_memory(session, command) {
-                return self.refuse(session, &OUT_OF_MEMORY, out);
+                return self.turn_away(session, command, &OUT_OF_MEMORY, out);
             }
         }
         if self.config.hot.min_replicas > 0 && command.is_write() {
@@ -676,8 +673,17 @@ impl Engine {
         Flow::Continue
     }
 
-    /// An EXEC that a gate turns away ends the transaction.
-    fn refuse_exec(&mut self, session: &mut Session, why: &Error, out: &mut Vec<u8>) -> Flow {
+    /// Refuses a known command; an EXEC that is turned away ends the transaction.
+    fn turn_away(
+        &mut self,
+        session: &mut Session,
+        command: &Command,
+        why: &Error,
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        if command.name != "exec" {
+            return self.refuse(session, why, out);
+        }
         session.transaction = None;
         self.unwatch(session);
         let why = why.as_bytes();

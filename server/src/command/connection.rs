@@ -497,7 +497,7 @@ fn same_secret(known: &[u8], guess: &[u8]) -> bool {
 
 fn client_caching(call: &mut Call<'_>) -> Result<(), Stop> {
     let mode = call.engine.tracking.mode(call.session.id);
-    let Some(mode) = mode.filter(|mode| mode.opt_in || mode.opt_out) else {
+    let Some(mode) = mode else {
         return Err(Error::text(
             "ERR CLIENT CACHING can be called only when the client is in tracking mode with \
             OPTIN or OPTOUT mode enabled",
