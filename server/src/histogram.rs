@@ -104,7 +104,7 @@ mod tests {
     fn doubling_steps_are_those_that_add_something() {
         let mut histogram = Histogram::default();
         for nanos in [900, 1_500, 20_000, 21_000] {
-            histogram.record(nanos);
+            histogram.record(nanos, 1);
         }
         assert_eq!(histogram.doubling(), [(1, 1), (2, 2), (33, 4)]);
     }

@@ -32,7 +32,7 @@ impl Latency {
         event.count += 1;
         match event.samples.back_mut() {
             Some((second, longest)) if *second == now.seconds() => {
-                *longest = (*longest).max(millis)
+                *longest = (*longest).max(millis);
             }
             _ => event.samples.push_back((now.seconds(), millis)),
         }
