@@ -14,7 +14,7 @@ use super::{
 use crate::{number::parse_u64, value::packed::Packed};
 
 /// The deadline of a field that has none, as Valkey writes it.
-const NO_DEADLINE: u64 = u64::MAX;
+const NO_DEADLINE: i64 = -1;
 
 /// Writes a hash: field, value and when the field expires, in milliseconds of Unix time. One
 /// expiring field decides the form, whatever layout is asked for.
@@ -40,7 +40,11 @@ pub fn encode_hash<F: AsRef<[u8]>, V: AsRef<[u8]>>(
         writer.string(field.as_ref());
         writer.string(value.as_ref());
         if expiring {
-            writer.raw(&deadline.unwrap_or(NO_DEADLINE).to_le_bytes());
+            writer.raw(
+                &deadline
+                    .map_or(NO_DEADLINE, |deadline| deadline as i64)
+                    .to_le_bytes(),
+            );
         }
     }
     seal(writer)
@@ -55,12 +59,11 @@ pub fn decode_plain(reader: &mut Reader<'_>) -> Result<Dumped, BadFormat> {
 pub fn decode_expiring(reader: &mut Reader<'_>) -> Result<Dumped, BadFormat> {
     collect(reader, |reader| {
         let (field, value) = (reader.string()?, reader.string()?);
-        let deadline = u64::from_le_bytes(reader.array()?);
-        Ok((
-            field,
-            value,
-            Some(deadline).filter(|&deadline| deadline != NO_DEADLINE),
-        ))
+        let deadline = match i64::from_le_bytes(reader.array()?) {
+            NO_DEADLINE => None,
+            deadline => Some(u64::try_from(deadline).map_err(|_| BadFormat::Data)?),
+        };
+        Ok((field, value, deadline))
     })
 }
 

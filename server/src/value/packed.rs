@@ -644,12 +644,20 @@ impl Encoded<'_> {
         let body = self.body();
         out[..self.head_len].copy_from_slice(&self.head[..self.head_len]);
         out[self.head_len..body].copy_from_slice(self.payload);
-        let size = back_len_size(body, two_way);
-        for nth in 0..size {
-            let more = if nth + 1 < size { 0x80 } else { 0 };
-            out[body + size - 1 - nth] = (body >> (7 * nth) & 0x7F) as u8 | more;
+        for (byte, length) in out[body..].iter_mut().zip(back_len(body, two_way)) {
+            *byte = length;
         }
     }
+}
+
+/// How far back the start of an element is, as it stands behind it: seven bits a byte, the
+/// highest first, all but the first marked as having more before them.
+fn back_len(body: usize, two_way: bool) -> impl Iterator<Item = u8> {
+    let size = back_len_size(body, two_way);
+    (0..size).map(move |nth| {
+        let more = if nth > 0 { 0x80 } else { 0 };
+        (body >> (7 * (size - 1 - nth)) & 0x7F) as u8 | more
+    })
 }
 
 /// The length of head and payload of the element that starts here.
@@ -721,7 +729,8 @@ fn checked_entry_len(entry: &[u8]) -> Option<usize> {
     entry.get(..head)?;
     let body = body_len(entry);
     let len = body + back_len_size(body, true);
-    (len <= entry.len()).then_some(len)
+    let sound = back_len(body, true).eq(entry.get(body..len)?.iter().copied());
+    sound.then_some(len)
 }
 
 #[cfg(test)]
