@@ -421,12 +421,7 @@ fn spop(call: &mut Call<'_>) -> Result<(), Stop> {
         return Err(Error::SYNTAX.into());
     }
     if call.args.len() == 2 {
-        let popped = pop(call, 1)?;
-        match popped.first() {
-            Some(member) => call.reply.bulk(member),
-            None => call.reply.null(),
-        }
-        return Ok(());
+        return pop_one(call);
     }
     let count = number::parse_i64(call.arg(2))
         .filter(|count| *count >= 0)
@@ -435,6 +430,20 @@ fn spop(call: &mut Call<'_>) -> Result<(), Stop> {
     call.reply.set(popped.len());
     for member in popped {
         call.reply.bulk(&member);
+    }
+    Ok(())
+}
+
+fn pop_one(call: &mut Call<'_>) -> Result<(), Stop> {
+    let Engine { keys, random, .. } = &mut *call.engine;
+    let popped = keys.update(call.args[1], |set: &mut Set| {
+        let popped = set.take(random.below(set.len()));
+        (popped, Some(Event::set("spop")))
+    })?;
+    keys.count(popped.is_some());
+    match popped.flatten() {
+        Some(member) => call.reply.bulk(&member),
+        None => call.reply.null(),
     }
     Ok(())
 }

@@ -647,7 +647,7 @@ impl Rules {
             if self.present {
                 return Outcome::Refused;
             }
-            set.insert(member, given, limits);
+            set.insert_new(member, given, limits);
             return Outcome::Added(given);
         };
         if self.absent {
@@ -663,7 +663,7 @@ impl Rules {
         if score == old {
             return Outcome::Same(score);
         }
-        set.insert(member, score, limits);
+        set.change(member, score);
         Outcome::Updated(score)
     }
 }

@@ -133,6 +133,9 @@ impl Set {
 
     /// Adds a member. Returns whether it is new.
     pub fn insert(&mut self, member: &[u8], limits: Limits) -> bool {
+        if let ViewMut::Table(table) = self.view_mut() {
+            return insert_into_table(table, member);
+        }
         if self.contains(member) {
             return false;
         }
@@ -144,7 +147,9 @@ impl Set {
                 }
             }
             ViewMut::Packed(packed) => packed.push_back(member),
-            ViewMut::Table(table) => drop(table.insert_new(ByteStr::new(member))),
+            ViewMut::Table(table) => {
+                insert_into_table(table, member);
+            }
         }
         true
     }
@@ -354,6 +359,16 @@ impl Integers {
             *self = Integers::Wide(values.iter().copied().map(i64::from).collect());
         }
     }
+}
+
+/// Adds a member unless it is there, reckoning its hash once.
+fn insert_into_table(table: &mut Dict<ByteStr>, member: &[u8]) -> bool {
+    let hash = table.hash(member);
+    let new = table.find_hashed(member, hash).is_none();
+    if new {
+        table.insert_new_hashed(ByteStr::new(member), hash);
+    }
+    new
 }
 
 /// Inserts with no room to spare: a set of integers is small.

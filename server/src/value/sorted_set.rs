@@ -178,20 +178,32 @@ impl SortedSet {
     /// must be a number.
     pub fn insert(&mut self, member: &[u8], score: f64, limits: Limits) -> Option<f64> {
         let old = self.score(member);
-        if old.is_none() {
-            self.make_room(1, member.len(), limits);
+        match old {
+            None => self.insert_new(member, score, limits),
+            Some(old) if old != score => self.change(member, score),
+            Some(_) => {}
         }
+        old
+    }
+
+    /// Adds a member that is not there yet.
+    pub fn insert_new(&mut self, member: &[u8], score: f64, limits: Limits) {
+        self.make_room(1, member.len(), limits);
         match &mut self.0 {
-            _ if old == Some(score) => {}
+            Repr::Small(packed) => insert_packed(packed, member, score),
+            Repr::Large(table) => table.insert(member, score),
+        }
+    }
+
+    /// Gives a member that is there another score.
+    pub fn change(&mut self, member: &[u8], score: f64) {
+        match &mut self.0 {
             Repr::Small(packed) => {
-                if old.is_some() {
-                    remove_packed(packed, member);
-                }
+                remove_packed(packed, member);
                 insert_packed(packed, member, score);
             }
             Repr::Large(table) => table.insert(member, score),
         }
-        old
     }
 
     /// Takes a member out and returns the score it had.
