@@ -362,7 +362,9 @@ impl Engine {
             session.postponed = true;
             return flow;
         }
-        if session.reply_mode != ReplyMode::On {
+        // Confirmations of subscriptions are messages, which are sent all the same.
+        let confirms = |command: &Command| command.name.ends_with("subscribe");
+        if session.reply_mode != ReplyMode::On && !session.last_command.is_some_and(confirms) {
             out.truncate(start);
         }
         if session.reply_mode == ReplyMode::SkipThis && flow != Flow::Wait {

@@ -1028,7 +1028,9 @@ fn reset(call: &mut Call<'_>) -> Result<(), Stop> {
     session.user = "default".into();
     session.authenticated = authenticated;
     session.protocol = Protocol::Resp2;
-    session.reply_mode = ReplyMode::On;
+    if session.reply_mode == ReplyMode::Off {
+        session.reply_mode = ReplyMode::On;
+    }
     session.no_evict = false;
     session.no_touch = false;
     session.follows_redirects = false;

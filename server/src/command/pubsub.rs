@@ -290,6 +290,10 @@ fn spublish(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn ssubscribe(call: &mut Call<'_>) -> Result<(), Stop> {
+    if call.session.deny_blocking {
+        let text = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
+        return Err(Error::text(text).into());
+    }
     join(call, Kind::Shard)
 }
 
