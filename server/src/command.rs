@@ -126,6 +126,15 @@ impl Command {
         self.flags.has(Flags::WRITE)
     }
 
+    /// Is it over so soon that its time need not be measured by itself?
+    pub fn is_quick(&self, args: &[&[u8]]) -> bool {
+        let on_data = self.is_write() || self.flags.has(Flags::READONLY);
+        self.flags.has(Flags::FAST)
+            || on_data && self.complexity == "O(1)"
+            // What is costly to free is freed later, so that one key less is one step.
+            || matches!(self.name, "del" | "unlink") && args.len() == 2
+    }
+
     /// All categories, those that follow from the flags included.
     pub fn all_categories(&self) -> Categories {
         // What a read-only script may read is up to its caller: the script itself is no read.

@@ -227,7 +227,13 @@ impl<S: Stream> Connection<S> {
             self.output.clear();
             self.state = State::Closing;
         }
+        let before_in = session.bytes_in;
         let turn = self.batch(&mut engine, &mut session, first);
+        let second = engine.keys.now().seconds();
+        engine
+            .stats
+            .bytes_in
+            .add(session.bytes_in - before_in, second);
         self.authenticated = session.authenticated;
         self.protocol = session.protocol;
         let grown = self.output.len().saturating_sub(before) as u64;
@@ -300,8 +306,6 @@ impl<S: Stream> Connection<S> {
                 }
             };
             session.bytes_in += len as u64;
-            let now = engine.keys.now().seconds();
-            engine.stats.bytes_in.add(len as u64, now);
             match self.one(engine, session) {
                 Flow::Continue => self.consume(len),
                 Flow::Wait => {

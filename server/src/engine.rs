@@ -520,11 +520,8 @@ impl Engine {
         self.keys.no_touch = session.no_touch;
         let mark = reply.mark();
         // What runs other commands also takes the time that they take.
-        let start = if command.flags.has(Flags::FAST) {
-            self.stopwatch
-        } else {
-            self.read_clock()
-        };
+        let quick = command.is_quick(args) && self.is_slowlog_coarse();
+        let start = (!quick).then(|| self.read_clock());
         self.depth += 1;
         let result = {
             let mut call = Call {
@@ -578,17 +575,17 @@ impl Engine {
         args: &[&[u8]],
         failed: bool,
         replied: usize,
-        start: Instant,
+        start: Option<Instant>,
     ) {
-        let took = if command.flags.has(Flags::FAST) && self.is_slowlog_coarse() {
-            self.count_unclocked(command, failed);
-            Duration::ZERO
-        } else {
+        let took = if let Some(start) = start {
             let took = self.read_clock() - start;
             let (now, tracked) = (self.keys.now(), self.config.hot.latency_tracking);
             self.stats
                 .commands(command, 1, took, u64::from(failed), now, tracked);
             took
+        } else {
+            self.count_unclocked(command, failed);
+            Duration::ZERO
         };
         let at = self.keys.now();
         let threshold = self.config.hot.latency_threshold;

@@ -915,12 +915,16 @@ impl<'a> Condition<'a> {
     fn comparing(word: &[u8], given: &'a [u8]) -> Result<Option<Condition<'a>>, Error> {
         const BAD_DIGEST: Error =
             Error::text("ERR digest must be exactly 16 hexadecimal characters");
-        let condition = match word.to_ascii_uppercase().as_slice() {
-            b"IFEQ" => Condition::Equals(given),
-            b"IFNE" => Condition::Differs(given),
-            b"IFDEQ" => Condition::DigestEquals(given),
-            b"IFDNE" => Condition::DigestDiffers(given),
-            _ => return Ok(None),
+        let condition = if is_word(word, "IFEQ") {
+            Condition::Equals(given)
+        } else if is_word(word, "IFNE") {
+            Condition::Differs(given)
+        } else if is_word(word, "IFDEQ") {
+            Condition::DigestEquals(given)
+        } else if is_word(word, "IFDNE") {
+            Condition::DigestDiffers(given)
+        } else {
+            return Ok(None);
         };
         let by_digest = matches!(
             condition,
