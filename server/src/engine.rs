@@ -427,6 +427,7 @@ impl Engine {
                 }
             }
         }
+        self.script_short_of_memory = false;
         if self.config.hot.max_memory > 0 {
             let short = self.is_short_of_memory();
             if self.keys.has_changes() {

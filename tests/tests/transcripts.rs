@@ -12,13 +12,7 @@ use khoa_tests::transcript::run::play;
 use khoa_tests::transcript::target::Embedded;
 
 /// Families and files whose commands the server does not have yet.
-const LATER: &[&str] = &[
-    "scripting/fcall.txt",
-    "scripting/fcall_ro.txt",
-    "scripting/function-command.txt",
-    "scripting/function.txt",
-    "server/acl.txt",
-];
+const LATER: &[&str] = &["server/acl.txt"];
 
 /// How many transcripts are played at the same time.
 const PLAYERS: usize = 4;
