@@ -653,7 +653,7 @@ impl Engine {
         const QUICK_MAX_MICROS: i64 = 1000;
         let threshold = self.config.hot.logs[0].threshold;
         let watched = self.config.hot.latency_threshold > 0;
-        !watched && (threshold < 0 || threshold >= QUICK_MAX_MICROS)
+        !watched && !(0..QUICK_MAX_MICROS).contains(&threshold)
     }
 
     /// Ends a turn: what was counted so far shows in the statistics.

@@ -764,9 +764,12 @@ pub enum WhileBusy {
 
 /// Answers a request without the engine, which the running script has to itself.
 pub fn answer_while_busy(control: &Control, args: &[&[u8]], reply: &mut dyn Reply) -> WhileBusy {
-    let row = lookup(args).and_then(|command| match command.accepts(args.len()) {
-        true => Ok(command.name),
-        false => Err(wrong_arity(command)),
+    let row = lookup(args).and_then(|command| {
+        if command.accepts(args.len()) {
+            Ok(command.name)
+        } else {
+            Err(wrong_arity(command))
+        }
     });
     let killer = match row {
         Ok("script|kill") => Killer::Script,

@@ -29,7 +29,7 @@ impl Flags {
     pub const ALL_DBS: Flags = Flags(1 << 20);
 
     /// The names, in the order in which COMMAND INFO gives them.
-    /// MAY_REPLICATE has none that is shown.
+    /// `MAY_REPLICATE` has none that is shown.
     const NAMES: [(Flags, &'static str); 20] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),

@@ -72,7 +72,7 @@ fn open_bit(stack: &Stack<'_>, original: i32, bit: i32) {
     add_natives!(stack, bit, { "tohex" => to_hex });
 }
 
-/// At most eight digits, in upper case for a negative count: LuaJIT's own pads much further.
+/// At most eight digits, in upper case for a negative count: `LuaJIT`'s own pads much further.
 fn to_hex(stack: &Stack<'_>) -> Outcome {
     /// Adding this leaves a number's lowest 32 bits at the end of the double.
     const TO_BITS: f64 = 6_755_399_441_055_744.0;

@@ -324,7 +324,7 @@ impl Writer<'_> {
     /// Large results take time and memory, which one call must not take without a look.
     fn count(&mut self) -> Result<(), Raised> {
         self.steps += 1;
-        if self.steps % 4096 == 0 {
+        if self.steps.is_multiple_of(4096) {
             self.stack.look()?;
             self.stack.check_memory(self.out.len())?;
         }
@@ -549,7 +549,7 @@ impl Reader<'_> {
     /// Pushes the value that begins with a token.
     fn value(&mut self, token: Token, depth: i64) -> Result<(), Raised> {
         self.steps += 1;
-        if self.steps % 4096 == 0 {
+        if self.steps.is_multiple_of(4096) {
             self.stack.look()?;
             self.stack.check_memory(0)?;
         }

@@ -1,4 +1,4 @@
-//! `cmsgpack`: MessagePack as the references pack and unpack it.
+//! `cmsgpack`: `MessagePack` as the references pack and unpack it.
 
 use super::add_natives;
 use crate::script::{
@@ -60,7 +60,7 @@ impl Packer<'_> {
     /// Packs the value on top of the stack and leaves it there.
     fn value(&mut self, depth: usize) -> Result<(), Raised> {
         self.steps += 1;
-        if self.steps % 4096 == 0 {
+        if self.steps.is_multiple_of(4096) {
             self.stack.look()?;
             self.stack.check_memory(self.out.len())?;
         }
@@ -263,7 +263,7 @@ impl<'a> Unpacker<'a> {
     /// Pushes the next value.
     fn value(&mut self, depth: usize) -> Result<(), Raised> {
         self.steps += 1;
-        if self.steps % 4096 == 0 {
+        if self.steps.is_multiple_of(4096) {
             self.stack.look()?;
             self.stack.check_memory(0)?;
         }
