@@ -1089,6 +1089,10 @@ impl Engine {
     }
 
     /// Takes the function libraries out, to be put back.
+    #[expect(
+        clippy::unnecessary_box_returns,
+        reason = "it goes back into its place as it is"
+    )]
     pub fn take_functions(&mut self) -> Box<Functions> {
         let control = &self.script_control;
         self.functions

@@ -158,10 +158,6 @@ impl Machine {
         }
     }
 
-    pub fn context(&self) -> &Context {
-        &self.context
-    }
-
     /// The stack of the main thread.
     pub fn stack(&mut self) -> Stack<'_> {
         Stack {
@@ -229,13 +225,6 @@ impl Machine {
                 ffi::lua_gc(self.state, ffi::LUA_GCCOLLECT, 0);
             }
             Err(context.position.take())
-        }
-    }
-
-    pub fn collect(&mut self) {
-        // SAFETY: a full collection runs no script code: finalisers are out of their reach.
-        unsafe {
-            ffi::lua_gc(self.state, ffi::LUA_GCCOLLECT, 0);
         }
     }
 }
@@ -527,10 +516,6 @@ impl<'a> Stack<'a> {
 
     pub fn len(&self, index: i32) -> usize {
         unsafe { ffi::lua_objlen(self.state, index) }
-    }
-
-    pub fn raw_equal(&self, one: i32, other: i32) -> bool {
-        unsafe { ffi::lua_rawequal(self.state, one, other) != 0 }
     }
 
     pub fn push_nil(&self) {
