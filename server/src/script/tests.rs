@@ -653,3 +653,117 @@ fn nothing_that_a_library_is_given_ends_the_process() {
         assert_eq!(bench.eval("return 1"), ":1", "{source}");
     }
 }
+
+/// Calls a function of a library.
+fn fcall(functions: &mut Functions, name: &str, keys: &[&str]) -> String {
+    let mut host = Bench::new().host;
+    let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
+    let mut text = Text::default();
+    functions.call(name.as_bytes(), &mut host, &keys, &[], &mut text);
+    text.out
+}
+
+#[track_caller]
+fn refused(functions: &mut Functions, source: &str) -> String {
+    let error = functions
+        .load(source.as_bytes(), false)
+        .expect_err("it is not to be loaded");
+    String::from_utf8_lossy(error.as_bytes()).into_owned()
+}
+
+const COUNTER: &str = "#!lua name=counting\n\
+    local calls = 0\n\
+    redis.register_function('count', function(keys) calls = calls + 1 return {calls, #keys} end)\n\
+    redis.register_function{function_name='peek', callback=function() return calls end, \
+    flags={'no-writes'}, description='looks'}";
+
+#[test]
+fn functions_keep_their_librarys_state_and_are_found_in_any_case() {
+    let mut functions = Functions::new(Arc::default());
+    assert_eq!(
+        functions.load(COUNTER.as_bytes(), false),
+        Ok(b"counting".to_vec())
+    );
+    assert_eq!(fcall(&mut functions, "count", &["a", "b"]), "[:1 :2]");
+    assert_eq!(fcall(&mut functions, "COUNT", &[]), "[:2 :0]");
+    assert_eq!(fcall(&mut functions, "peek", &[]), ":2");
+    assert!(
+        functions
+            .flags(b"peek")
+            .is_some_and(|flags| flags.no_writes)
+    );
+    assert!(
+        functions
+            .flags(b"count")
+            .is_some_and(|flags| !flags.no_writes)
+    );
+    assert!(functions.flags(b"none").is_none());
+}
+
+#[test]
+fn a_library_that_fails_to_load_changes_nothing() {
+    let mut functions = Functions::new(Arc::default());
+    functions
+        .load(COUNTER.as_bytes(), false)
+        .expect("it is sound");
+    let head = "#!lua name=other\n";
+    for (body, error) in [
+        ("", "ERR No functions registered"),
+        (
+            "redis.register_function('peek', function() end)",
+            "ERR Function peek already exists",
+        ),
+        (
+            "redis.register_function('a', function() end) redis.register_function('A', function() end)",
+            "ERR Function already exists in the library",
+        ),
+        (
+            "redis.call('get','x')",
+            "ERR Error registering functions: ERR user_function:2: Script attempted to access \
+             nonexistent global variable 'call'",
+        ),
+        (
+            "while true do end",
+            "ERR Error registering functions: ERR FUNCTION LOAD timeout",
+        ),
+        (
+            "x = = 1",
+            "ERR Error compiling function: user_function:2: unexpected symbol near '='",
+        ),
+    ] {
+        assert_eq!(refused(&mut functions, &format!("{head}{body}")), error);
+    }
+    assert_eq!(functions.libraries().count(), 1);
+    assert_eq!(fcall(&mut functions, "count", &[]), "[:1 :0]");
+}
+
+#[test]
+fn a_function_that_returns_a_commands_error_names_its_own_line() {
+    let mut functions = Functions::new(Arc::default());
+    let source = "#!lua name=l\n\nredis.register_function('f', function(keys)\n\
+                  return redis.call('fail')\nend)";
+    functions
+        .load(source.as_bytes(), false)
+        .expect("it is sound");
+    assert_eq!(
+        fcall(&mut functions, "f", &[]),
+        "-WRONGTYPE Operation against a key holding the wrong kind of value \
+         script: on @user_function:4."
+    );
+}
+
+#[test]
+fn libraries_are_restored_all_or_none() {
+    let mut functions = Functions::new(Arc::default());
+    functions
+        .load(COUNTER.as_bytes(), false)
+        .expect("it is sound");
+    let other = "#!lua name=other\nredis.register_function('o', function() return 1 end)";
+    let both = [other.as_bytes().to_vec(), COUNTER.as_bytes().to_vec()];
+    assert!(functions.restore(&both, RestorePolicy::Append).is_err());
+    assert!(functions.flags(b"o").is_none());
+    assert_eq!(functions.restore(&both, RestorePolicy::Replace), Ok(()));
+    assert_eq!(fcall(&mut functions, "o", &[]), ":1");
+    assert_eq!(functions.restore(&both[..1], RestorePolicy::Flush), Ok(()));
+    assert!(functions.flags(b"count").is_none());
+}
