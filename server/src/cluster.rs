@@ -103,13 +103,37 @@ pub fn endpoint(engine: &Engine) -> (&str, i64) {
     (engine.config.get("cluster-announce-ip"), port)
 }
 
+/// How the node is named to clients first: nothing at all when they are to go by what they know.
+pub fn preferred_endpoint(engine: &Engine) -> Option<&str> {
+    match engine.config.get("cluster-preferred-endpoint-type") {
+        "unknown-endpoint" => None,
+        "hostname" => Some(match engine.config.get("cluster-announce-hostname") {
+            "" => "?",
+            host => host,
+        }),
+        _ => Some(endpoint(engine).0),
+    }
+}
+
+/// The other ways to name it, each with what it is.
+pub fn other_endpoints(engine: &Engine) -> Vec<(&'static str, &str)> {
+    let preferred = engine.config.get("cluster-preferred-endpoint-type");
+    [
+        ("ip", endpoint(engine).0),
+        ("hostname", engine.config.get("cluster-announce-hostname")),
+    ]
+    .into_iter()
+    .filter(|&(kind, name)| kind != preferred && !name.is_empty())
+    .collect()
+}
+
 /// The port of the cluster bus, which is only named: nobody listens there.
 pub fn bus_port(engine: &Engine) -> i64 {
     const OFFSET: i64 = 10_000;
     let announced = engine.config.int("cluster-announce-bus-port");
     let set = engine.config.int("cluster-port");
     match (announced, set) {
-        (0, 0) => endpoint(engine).1 + OFFSET,
+        (0, 0) => engine.config.int("port") + OFFSET,
         (0, set) => set,
         (announced, _) => announced,
     }

@@ -131,6 +131,8 @@ pub struct Engine {
     /// Read at the end of each command, so that one reading serves two commands.
     stopwatch: Instant,
     unclocked: Option<Unclocked>,
+    /// A waiting request is being run again.
+    rerunning: bool,
     /// How deep `call` is nested: 1 for a request, 2 inside EXEC or a script.
     depth: u32,
 }
@@ -176,6 +178,7 @@ impl Engine {
             deferred: Vec::new(),
             stopwatch: Instant::now(),
             unclocked: None,
+            rerunning: false,
             depth: 0,
         };
         engine.apply_config();
@@ -549,7 +552,13 @@ impl Engine {
                 self.stats.error(error.code());
                 true
             }
-            Err(Stop::Wait(wait)) if session.may_block() => return Err(wait),
+            Err(Stop::Wait(wait)) if session.may_block() => {
+                // It is shown now, and not again when it is run again.
+                if !self.rerunning && !self.monitors.is_empty() {
+                    monitor::feed(self, session, command, args, from_script);
+                }
+                return Err(wait);
+            }
             Err(Stop::Wait(wait)) => {
                 wait.on_timeout.write(reply);
                 false
@@ -557,7 +566,7 @@ impl Engine {
         };
         let replied = reply.mark().saturating_sub(mark);
         self.account(session, command, args, failed, replied, start);
-        if !runs_others && !self.monitors.is_empty() {
+        if !runs_others && !self.rerunning && !self.monitors.is_empty() {
             monitor::feed(self, session, command, args, from_script);
         }
         if session.tracking && command.flags.has(Flags::READONLY) {
@@ -892,12 +901,14 @@ impl Engine {
         let start = outbox.len();
         let protocol = session.protocol;
         let db = std::mem::replace(&mut session.db, waiting.db);
+        self.rerunning = true;
         let result = self.call(
             session,
             waiting.command,
             &args,
             &mut Encoder::new(&mut outbox, protocol),
         );
+        self.rerunning = false;
         session.db = db;
         // A value of another type does not end a wait: the right one may still come. One of the
         // right type does, even with an error, as when BLMOVE cannot store what it would take.

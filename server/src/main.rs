@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{
+    Arg, ArgAction, ArgMatches, Command,
+    error::{ContextKind, ErrorKind},
+};
 use khoa_server::{
     Builder, Server, VERSION,
     config::{Config, SETTINGS, Setting},
@@ -44,17 +47,33 @@ fn main() -> ExitCode {
     let matches = match command_line().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => {
-            let _ = error.print();
+            match unknown_option(&error) {
+                Some(name) => say(&format!(
+                    "unknown setting '{name}'; --help tells what there is"
+                )),
+                None => drop(error.print()),
+            }
             return ExitCode::from(u8::from(error.use_stderr()));
         }
     };
     match run(&matches) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            let _ = writeln!(io::stderr(), "khoa-server: {text}");
+            say(&text);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says what went wrong, to whoever may still listen.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "khoa-server: {text}");
+}
+
+fn unknown_option(error: &clap::Error) -> Option<String> {
+    let unknown = error.kind() == ErrorKind::UnknownArgument;
+    let name = error.get(ContextKind::InvalidArg).filter(|_| unknown)?;
+    Some(name.to_string())
 }
 
 fn command_line() -> Command {
@@ -100,6 +119,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     let pid_file = builder.get_setting("pidfile").to_owned();
     let dir = builder.get_setting("dir").to_owned();
     std::env::set_current_dir(&dir).map_err(|error| format!("dir {dir}: {error}"))?;
+    allow_sockets(builder.get_setting("maxclients"));
     let signals = Signals::new().map_err(|error| error.to_string())?;
     let server = builder.start().map_err(|error| explained(&error))?;
     server.on_settings(move |config: &Config| set_level(config.get("loglevel")));
@@ -213,6 +233,23 @@ fn level_filter(level: &str) -> LevelFilter {
         _ => LevelFilter::INFO,
     }
 }
+
+/// Asks the system for as many open files as clients may come, and for some more.
+#[cfg(unix)]
+fn allow_sockets(clients: &str) {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    const OTHERS: u64 = 32;
+    let wanted = clients.parse::<u64>().unwrap_or(0) + OTHERS;
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < wanted
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard)
+    {
+        tracing::warn!(%error, "fewer clients than maxclients may find room");
+    }
+}
+
+#[cfg(not(unix))]
+fn allow_sockets(_clients: &str) {}
 
 fn greet(server: &Server) {
     let mut out = io::stdout();

@@ -639,6 +639,7 @@ fn admit(
     if full {
         return refuse(stream, "-ERR max number of clients reached\r\n");
     }
+    tracing::debug!(%addr, "a client connects");
     let handle = Arc::new(Handle::default());
     tokio::spawn(connection::serve(stream, shared, handle, addr, laddr));
 }

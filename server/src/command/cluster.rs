@@ -817,7 +817,9 @@ fn cluster_setslot(call: &mut Call<'_>) -> Result<(), Stop> {
 fn cluster_shards(call: &mut Call<'_>) -> Result<(), Stop> {
     check_enabled(call)?;
     let (ip, port) = cluster::endpoint(call.engine);
-    let (identity, reply) = (&call.engine.identity, &mut *call.reply);
+    let (engine, identity) = (&*call.engine, &call.engine.identity);
+    let host = engine.config.get("cluster-announce-hostname");
+    let reply = &mut *call.reply;
     reply.array(1);
     reply.map(3);
     reply.bulk(b"slots");
@@ -826,7 +828,7 @@ fn cluster_shards(call: &mut Call<'_>) -> Result<(), Stop> {
     reply.integer(i64::from(SLOTS) - 1);
     reply.bulk(b"nodes");
     reply.array(1);
-    reply.map(7);
+    reply.map(7 + usize::from(!host.is_empty()));
     let pair = |reply: &mut dyn Reply, name: &str, value: &str| {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
@@ -835,7 +837,11 @@ fn cluster_shards(call: &mut Call<'_>) -> Result<(), Stop> {
     reply.bulk(b"port");
     reply.integer(port);
     pair(reply, "ip", ip);
-    pair(reply, "endpoint", ip);
+    let endpoint = cluster::preferred_endpoint(engine).unwrap_or_default();
+    pair(reply, "endpoint", endpoint);
+    if !host.is_empty() {
+        pair(reply, "hostname", host);
+    }
     pair(reply, "role", "master");
     reply.bulk(b"replication-offset");
     reply.integer(0);
@@ -918,17 +924,25 @@ fn ordered_slots(call: &Call<'_>) -> Result<Vec<(u16, i64)>, Error> {
 
 fn cluster_slots(call: &mut Call<'_>) -> Result<(), Stop> {
     check_enabled(call)?;
-    let (ip, port) = cluster::endpoint(call.engine);
+    let engine = &*call.engine;
     let reply = &mut *call.reply;
     reply.array(1);
     reply.array(3);
     reply.integer(0);
     reply.integer(i64::from(SLOTS) - 1);
     reply.array(4);
-    reply.bulk(ip.as_bytes());
-    reply.integer(port);
-    reply.bulk(call.engine.identity.run_id.as_bytes());
-    reply.map(0);
+    match cluster::preferred_endpoint(engine) {
+        Some(name) => reply.bulk(name.as_bytes()),
+        None => reply.null(),
+    }
+    reply.integer(cluster::endpoint(engine).1);
+    reply.bulk(engine.identity.run_id.as_bytes());
+    let others = cluster::other_endpoints(engine);
+    reply.map(others.len());
+    for (kind, name) in others {
+        reply.bulk(kind.as_bytes());
+        reply.bulk(name.as_bytes());
+    }
     Ok(())
 }
 

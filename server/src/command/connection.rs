@@ -978,7 +978,8 @@ fn write_hello(call: &mut Call<'_>) {
         "khoa"
     };
     let reply = &mut *call.reply;
-    reply.map(7);
+    let zone = engine.config.get("availability-zone");
+    reply.map(7 + usize::from(!zone.is_empty()));
     for (name, value) in [("server", server), ("version", REDIS_VERSION)] {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
@@ -994,6 +995,10 @@ fn write_hello(call: &mut Call<'_>) {
     }
     reply.bulk(b"modules");
     reply.array(0);
+    if !zone.is_empty() {
+        reply.bulk(b"availability_zone");
+        reply.bulk(zone.as_bytes());
+    }
 }
 
 fn ping(call: &mut Call<'_>) -> Result<(), Stop> {
