@@ -418,32 +418,8 @@ impl Engine {
         if let Some(error) = refused_while_subscribed(session, command) {
             return self.turn_away(session, command, &error, out);
         }
-        if self.config.hot.cluster {
-            match check_slots(session, command, args) {
-                Ok(slot) => session.slot = slot,
-                Err(error) => {
-                    if command.name == "exec" {
-                        session.transaction = None;
-                        self.unwatch(session);
-                    }
-                    return self.refuse(session, &error, out);
-                }
-            }
-        }
-        self.script_short_of_memory = false;
-        if self.config.hot.max_memory > 0 {
-            let short = self.is_short_of_memory();
-            if self.keys.has_changes() {
-                self.absorb(Some(session));
-            }
-            self.script_short_of_memory = short;
-            if short && needs_memory(session, command) {
-                return self.turn_away(session, command, &OUT_OF_MEMORY, out);
-            }
-        }
-        if self.config.hot.min_replicas > 0 && command.is_write() {
-            const TOO_FEW: Error = Error::text("NOREPLICAS Not enough good replicas to write.");
-            return self.refuse(session, &TOO_FEW, out);
+        if let Err(flow) = self.check_circumstances(session, command, args, out) {
+            return flow;
         }
         if self.is_held_back(session, command) {
             return Flow::Postpone;
@@ -461,6 +437,44 @@ impl Engine {
             }
         }
         self.run(session, command, args, out)
+    }
+
+    /// Refuses what neither row nor session but the state of the server forbids.
+    fn check_circumstances(
+        &mut self,
+        session: &mut Session,
+        command: &'static Command,
+        args: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Flow> {
+        if self.config.hot.cluster {
+            match check_slots(session, command, args) {
+                Ok(slot) => session.slot = slot,
+                Err(error) => {
+                    if command.name == "exec" {
+                        session.transaction = None;
+                        self.unwatch(session);
+                    }
+                    return Err(self.refuse(session, &error, out));
+                }
+            }
+        }
+        self.script_short_of_memory = false;
+        if self.config.hot.max_memory > 0 {
+            let short = self.is_short_of_memory();
+            if self.keys.has_changes() {
+                self.absorb(Some(session));
+            }
+            self.script_short_of_memory = short;
+            if short && needs_memory(session, command) {
+                return Err(self.turn_away(session, command, &OUT_OF_MEMORY, out));
+            }
+        }
+        if self.config.hot.min_replicas > 0 && command.is_write() {
+            const TOO_FEW: Error = Error::text("NOREPLICAS Not enough good replicas to write.");
+            return Err(self.refuse(session, &TOO_FEW, out));
+        }
+        Ok(())
     }
 
     fn run(
@@ -503,16 +517,7 @@ impl Engine {
         let from_script = self.depth > u32::from(session.executing.is_some());
         // What runs others is shown before them, all else with what it did, such as SELECT.
         let runs_others = command.flags.has(Flags::SKIP_MONITOR);
-        if from_script && self.script_short_of_memory && command.flags.has(Flags::DENYOOM) {
-            reply.error(&OUT_OF_MEMORY);
-            self.stats.error(OUT_OF_MEMORY.code());
-            return Ok(());
-        }
-        if from_script
-            && self.config.hot.cluster
-            && !session.cross_slots
-            && let Err(error) = cluster::check_in_script(&mut session.slot, command, args)
-        {
+        if from_script && let Err(error) = self.check_in_script(session, command, args) {
             reply.error(&error);
             self.stats.error(error.code());
             return Ok(());
@@ -526,24 +531,7 @@ impl Engine {
         // What runs other commands also takes the time that they take.
         let quick = command.is_quick(args) && self.is_slowlog_coarse();
         let start = (!quick).then(|| self.read_clock());
-        self.depth += 1;
-        let result = {
-            let mut call = Call {
-                engine: &mut *self,
-                session: &mut *session,
-                command,
-                args,
-                reply: &mut *reply,
-            };
-            catch_unwind(AssertUnwindSafe(|| (command.handler)(&mut call)))
-        };
-        self.depth -= 1;
-        let result = result.unwrap_or_else(|_| {
-            tracing::error!(command = command.name, "a handler panicked");
-            Err(Stop::Error(Error::text(
-                "ERR internal error, the command was given up",
-            )))
-        });
+        let result = self.invoke(session, command, args, reply);
         let failed = match result {
             Ok(()) => false,
             Err(Stop::Error(error)) => {
@@ -574,6 +562,50 @@ impl Engine {
         }
         if self.keys.has_changes() {
             self.absorb(Some(session));
+        }
+        Ok(())
+    }
+
+    /// Hands a request to its handler. One that panics has failed, and the server goes on.
+    fn invoke(
+        &mut self,
+        session: &mut Session,
+        command: &'static Command,
+        args: &[&[u8]],
+        reply: &mut dyn Reply,
+    ) -> Result<(), Stop> {
+        self.depth += 1;
+        let result = {
+            let mut call = Call {
+                engine: &mut *self,
+                session,
+                command,
+                args,
+                reply,
+            };
+            catch_unwind(AssertUnwindSafe(|| (command.handler)(&mut call)))
+        };
+        self.depth -= 1;
+        result.unwrap_or_else(|_| {
+            tracing::error!(command = command.name, "a handler panicked");
+            Err(Stop::Error(Error::text(
+                "ERR internal error, the command was given up",
+            )))
+        })
+    }
+
+    /// What holds for a script's commands beside its own request.
+    fn check_in_script(
+        &mut self,
+        session: &mut Session,
+        command: &Command,
+        args: &[&[u8]],
+    ) -> Result<(), Error> {
+        if self.script_short_of_memory && command.flags.has(Flags::DENYOOM) {
+            return Err(OUT_OF_MEMORY);
+        }
+        if self.config.hot.cluster && !session.cross_slots {
+            cluster::check_in_script(&mut session.slot, command, args)?;
         }
         Ok(())
     }
