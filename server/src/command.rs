@@ -8,6 +8,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use crate::{blocking::Wait, engine::Engine, error::Error, number, reply::Reply, session::Session};
 
+pub mod acl;
 pub mod bitmaps;
 pub mod cluster;
 pub mod connection;
@@ -41,6 +42,7 @@ pub use spec::{Begin, Categories, Find, Flags, KeySpec};
 
 /// Every family's rows.
 static FAMILIES: &[&[Command]] = &[
+    acl::COMMANDS,
     bitmaps::COMMANDS,
     cluster::COMMANDS,
     connection::COMMANDS,

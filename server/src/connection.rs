@@ -252,7 +252,7 @@ impl<S: Stream> Connection<S> {
             return;
         };
         let id = engine.connect(self.handle.clone(), addr, laddr);
-        self.authenticated = !engine.config.requires_auth();
+        self.authenticated = engine.is_open();
         self.shared.clients.insert(id.number, self.handle.clone());
         self.leave.id = Some(id);
     }

@@ -14,11 +14,12 @@ use std::{
 };
 
 use crate::{
+    acl::Users,
     blocking::{Wait, Waiters, Waiting},
     bytestr::ByteStr,
     clock::Time,
     cluster,
-    command::{self, Call, Command, Flags, Stop, key_positions::key_positions},
+    command::{self, Call, Command, Flags, Stop, acl::log_denied, key_positions::key_positions},
     config::{Config, OutputLimit},
     error::Error,
     eviction::{self, Order},
@@ -94,6 +95,7 @@ pub struct Engine {
     /// What waiting requests left for the shell to do.
     pub errands: Vec<crate::errand::Errand>,
     pub config: Config,
+    pub users: Users,
     pub stats: Stats,
     pub slowlog: SlowLog,
     pub latency: Latency,
@@ -164,6 +166,7 @@ impl Engine {
             waiters: Waiters::default(),
             errands: Vec::new(),
             config,
+            users: Users::default(),
             stats: Stats::new(now),
             slowlog: SlowLog::default(),
             latency: Latency::default(),
@@ -192,7 +195,7 @@ impl Engine {
         let now = self.keys.now();
         let id = self.sessions.add(handle, addr, laddr, now);
         self.stats.connections += 1;
-        let authenticated = !self.config.requires_auth();
+        let authenticated = self.is_open();
         if let Some(session) = self.sessions.get_mut(id) {
             session.authenticated = authenticated;
         }
@@ -213,6 +216,11 @@ impl Engine {
             session.handle.kill();
             self.disconnect(id);
         }
+    }
+
+    /// Whether a client may begin without a password.
+    pub fn is_open(&self) -> bool {
+        !self.config.requires_auth() && self.users.default_is_open()
     }
 
     /// Holds clients back. Two pauses are one, as long as the longer and as strict as the
@@ -415,6 +423,16 @@ impl Engine {
             return self.turn_away(session, command, &error, out);
         }
         session.last_command = Some(command);
+        if let Err(denied) = self.users.check(&session.user, command, args) {
+            let context = if session.transaction.is_some() {
+                "multi"
+            } else {
+                "toplevel"
+            };
+            let user = session.user.clone();
+            log_denied(self, session, &user, context, denied.logged(command));
+            return self.turn_away(session, command, &denied.error(&user, command), out);
+        }
         if let Some(error) = refused_while_subscribed(session, command) {
             return self.turn_away(session, command, &error, out);
         }

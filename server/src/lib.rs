@@ -1,5 +1,6 @@
 //! An in-memory Redis-compatible server.
 
+mod acl;
 mod answer;
 mod blocking;
 mod bytestr;
@@ -40,6 +41,7 @@ mod server;
 mod session;
 #[doc(hidden)]
 pub mod settings_file;
+mod sha256;
 mod shared;
 mod slowlog;
 mod stats;

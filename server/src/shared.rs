@@ -93,7 +93,7 @@ impl Shared {
             .store(engine.config.hot.bulk_len_max, Ordering::Relaxed);
         self.query_buffer_max
             .store(engine.config.hot.query_buffer_max, Ordering::Relaxed);
-        let auth_required = engine.config.requires_auth();
+        let auth_required = !engine.is_open();
         self.auth_required.store(auth_required, Ordering::Relaxed);
         let shutdown = std::mem::take(&mut engine.shutdown);
         let errands = std::mem::take(&mut engine.errands);

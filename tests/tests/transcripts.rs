@@ -11,9 +11,6 @@ use khoa_tests::transcript::files;
 use khoa_tests::transcript::run::play;
 use khoa_tests::transcript::target::Embedded;
 
-/// Families and files whose commands the server does not have yet.
-const LATER: &[&str] = &["server/acl.txt"];
-
 /// How many transcripts are played at the same time.
 const PLAYERS: usize = 4;
 
@@ -23,9 +20,7 @@ fn root() -> PathBuf {
 
 #[test]
 fn the_embedded_server_answers_as_recorded() {
-    let later = |file: &PathBuf| LATER.iter().any(|path| file.starts_with(root().join(path)));
-    let files = files(&root()).unwrap();
-    let queue = Mutex::new(files.into_iter().filter(|file| !later(file)).collect());
+    let queue = Mutex::new(files(&root()).unwrap().into());
     let failures = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..PLAYERS {

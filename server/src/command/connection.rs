@@ -1,6 +1,6 @@
 //! What a client says about its connection: who it is, which protocol, which database.
 
-use super::*;
+use super::{acl::log_denied, *};
 use crate::{
     blocking,
     client_list::{self, Filter},
@@ -461,7 +461,7 @@ fn auth(call: &mut Call<'_>) -> Result<(), Stop> {
         Are you sure your configuration is correct?",
     );
     match *call.args {
-        [_, password] if call.engine.config.requires_auth() => {
+        [_, password] if !call.engine.is_open() => {
             log_in(call.engine, call.session, b"default", password)?;
         }
         [_, _] => return Err(NO_PASSWORD.into()),
@@ -480,11 +480,22 @@ fn log_in(
     password: &[u8],
 ) -> Result<(), Error> {
     let known = engine.config.get("requirepass").as_bytes();
-    let right = known.is_empty() || same_secret(known, password);
-    if user != b"default" || !right {
+    let right = match user {
+        b"default" if !known.is_empty() => same_secret(known, password),
+        _ => engine
+            .users
+            .get(user)
+            .is_some_and(|user| user.admits(password)),
+    };
+    let name = String::from_utf8_lossy(user);
+    if !right {
         engine.stats.denied_logins += 1;
+        let command = session.last_command.map_or("auth", |command| command.name);
+        let object = command.to_uppercase().into_bytes();
+        log_denied(engine, session, &name, "toplevel", ("auth", object));
         return Err(WRONG_PASSWORD);
     }
+    session.user = name.into();
     session.authenticated = true;
     Ok(())
 }
@@ -1026,7 +1037,7 @@ fn quit(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn reset(call: &mut Call<'_>) -> Result<(), Stop> {
     call.engine.reset_session(call.session);
-    let authenticated = !call.engine.config.requires_auth();
+    let authenticated = call.engine.is_open();
     let session = &mut *call.session;
     session.db = 0;
     session.name.clear();

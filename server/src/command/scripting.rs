@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{help, *};
+use super::{acl::log_denied, help, *};
 use crate::{
     command::spec::{Categories, Flags, KeySpec},
     engine::OUT_OF_MEMORY,
@@ -339,7 +339,7 @@ pub struct ScriptHost<'a> {
 
 impl ScriptHost<'_> {
     /// The row of a script's command, or why the script may not run it.
-    fn admit(&self, args: &[&[u8]]) -> Result<&'static Command, Error> {
+    fn admit(&mut self, args: &[&[u8]]) -> Result<&'static Command, Error> {
         const UNKNOWN: Error = Error::text("ERR Unknown command called from script");
         const ARITY: Error = Error::text("ERR Wrong number of args calling command from script");
         const BANNED: Error = Error::text("ERR This Valkey command is not allowed from script");
@@ -359,6 +359,20 @@ impl ScriptHost<'_> {
         if self.read_only && (command.is_write() || command.flags.has(Flags::MAY_REPLICATE)) {
             return Err(WRITES);
         }
+        self.engine
+            .users
+            .check(&self.session.user, command, args)
+            .map_err(|denied| {
+                let user = self.session.user.clone();
+                log_denied(
+                    self.engine,
+                    self.session,
+                    &user,
+                    "lua",
+                    denied.logged(command),
+                );
+                denied.script_error(&user, command)
+            })?;
         Ok(command)
     }
 }
@@ -391,7 +405,9 @@ impl Host for ScriptHost<'_> {
 
     fn acl_check(&mut self, args: &[&[u8]]) -> Option<bool> {
         let command = lookup(args).ok()?;
-        command.accepts(args.len()).then_some(true)
+        let users = &self.engine.users;
+        let allowed = || users.check(&self.session.user, command, args).is_ok();
+        command.accepts(args.len()).then(allowed)
     }
 
     fn on_busy(&mut self) {
