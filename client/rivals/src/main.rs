@@ -79,7 +79,9 @@ impl Rival for Distkit {
     type Held = distkit::lock::MutexGuard;
 
     async fn new(url: &str) -> Outcome<Self> {
-        Ok(Self(redis::Client::open(url)?.get_connection_manager().await?))
+        Ok(Self(
+            redis::Client::open(url)?.get_connection_manager().await?,
+        ))
     }
 
     async fn acquire(&self, name: &str) -> Outcome<distkit::lock::MutexGuard> {
@@ -100,7 +102,9 @@ impl Rival for Distkit {
 /// How many of the library's commands the server has seen.
 fn sent<R: Rival>(url: &str) -> Outcome<u64> {
     let mut connection = redis::Client::open(url)?.get_connection()?;
-    let info: String = redis::cmd("INFO").arg("commandstats").query(&mut connection)?;
+    let info: String = redis::cmd("INFO")
+        .arg("commandstats")
+        .query(&mut connection)?;
     let calls = |name: &&str| -> Option<u64> {
         let rest = info.split(&format!("cmdstat_{name}:calls=")).nth(1)?;
         rest.split(',').next()?.parse().ok()
@@ -120,6 +124,15 @@ struct Contention {
 async fn contend<R: Rival>(url: &str, tasks: usize, section: Duration) -> Outcome<Contention> {
     let library = R::new(url).await?;
     let name = format!("contention-{tasks}-{}", std::process::id());
+    // Whatever a library opens with its first wait is open before anything is measured.
+    let first = library.acquire(&name).await?;
+    let waiter = tokio::spawn({
+        let (library, name) = (library.clone(), name.clone());
+        async move { R::release(library.acquire(&name).await?).await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    R::release(first).await?;
+    waiter.await??;
     let first = library.acquire(&name).await?;
     let epoch = Instant::now();
     let released_at = Arc::new(AtomicU64::new(0));
@@ -185,7 +198,10 @@ async fn uncontended<R: Rival>(url: &str) -> Outcome<(f64, f64)> {
 
 async fn report<R: Rival>(url: &str) -> Outcome<()> {
     let (micros, commands) = uncontended::<R>(url).await?;
-    println!("{:<12} uncontended: {micros:.0} µs per acquire and release, {commands:.1} commands", R::NAME);
+    println!(
+        "{:<12} uncontended: {micros:.0} µs per acquire and release, {commands:.1} commands",
+        R::NAME
+    );
     for tasks in [10, 50, 100, 1000] {
         let run = contend::<R>(url, tasks, SECTION);
         let Ok(run) = tokio::time::timeout(Duration::from_secs(60), run).await else {
@@ -202,7 +218,11 @@ async fn report<R: Rival>(url: &str) -> Outcome<()> {
             at(0.5).as_secs_f64() * 1e3,
             at(0.99).as_secs_f64() * 1e3,
             run.commands,
-            if run.in_order { "in order" } else { "out of order" },
+            if run.in_order {
+                "in order"
+            } else {
+                "out of order"
+            },
         );
     }
     Ok(())
@@ -210,7 +230,9 @@ async fn report<R: Rival>(url: &str) -> Outcome<()> {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 async fn main() -> Outcome<()> {
-    let url = std::env::args().nth(1).unwrap_or_default();
+    let server = khoa_server::Server::start()?;
+    let url = std::env::args().nth(1).unwrap_or_else(|| server.url());
+    println!("server: {url}");
     report::<Khoa>(&url).await?;
     report::<Distkit>(&url).await?;
     report::<Rslock>(&url).await

@@ -3,6 +3,7 @@
 mod cancel;
 mod election;
 mod extension;
+mod features;
 mod fencing;
 mod inspect;
 mod latch;

@@ -1,8 +1,11 @@
 //! One lock over several servers.
 
-use khoa::{Error, Redlock, Released};
+use std::future::Future;
 
-use crate::support::{MS, SECOND, World};
+use khoa::{Error, Redlock, Released};
+use khoa_server::Fault;
+
+use crate::support::{MS, SECOND, World, dropped_at};
 
 fn over(worlds: &[World]) -> Redlock {
     let clock = worlds[0].clock.clock();
@@ -135,4 +138,136 @@ async fn an_even_number_of_servers_is_refused() {
         Redlock::open(Vec::<String>::new()),
         Err(Error::InvalidOption { .. })
     ));
+}
+
+// redisson#624, #656, #1175, #1292, #2172
+#[tokio::test]
+async fn servers_that_hang_cost_one_node_timeout_and_not_one_each() {
+    let worlds = worlds(5);
+    let clock = worlds[0].clock.clone();
+    let lock = over(&worlds).lock("r").ttl(60 * SECOND);
+    lock.acquire().await.unwrap().release().await.unwrap();
+    for world in &worlds[..3] {
+        world.server().inject(Fault::Latency(3600 * SECOND));
+    }
+    let begun = clock.clock().now();
+    let error = drive_all(&worlds, lock.try_acquire()).await.unwrap_err();
+    // One timeout for the attempt, one for giving back what was granted.
+    assert!(clock.clock().now() - begun <= 2 * 50 * MS + 60 * MS);
+    let Error::Quorum {
+        needed: 3, errors, ..
+    } = error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(errors.len(), 3);
+    for world in &worlds {
+        world.server().clear_faults();
+        assert_eq!(world.ask::<i64>("EXISTS khoa:r"), 0);
+    }
+}
+
+// redsync#140
+#[tokio::test]
+async fn a_majority_is_enough_and_nobody_waits_for_the_slowest() {
+    let worlds = worlds(5);
+    let lock = over(&worlds).lock("r").ttl(60 * SECOND);
+    lock.acquire().await.unwrap().release().await.unwrap();
+    worlds[4]
+        .server()
+        .inject_on("EVALSHA", Fault::SwallowReply, 1);
+    // No time passes.
+    let guard = lock.acquire().await.unwrap();
+    worlds[4].until("EXISTS khoa:r", 1).await;
+    assert_eq!(
+        drive_all(&worlds, guard.release()).await.unwrap(),
+        Released::Released
+    );
+    drive_all(&worlds, async {
+        while worlds
+            .iter()
+            .any(|world| world.ask::<i64>("EXISTS khoa:r") == 1)
+        {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_minority_that_is_down_stops_nobody() {
+    let worlds = worlds(5);
+    let lock = over(&worlds).lock("r").ttl(60 * SECOND);
+    for world in &worlds[..2] {
+        world.server().inject(Fault::DropBefore);
+    }
+    for _ in 0..3 {
+        let guard = drive_all(&worlds, lock.acquire()).await.unwrap();
+        drive_all(&worlds, guard.extend()).await.unwrap();
+        assert!(
+            drive_all(&worlds, lock.try_acquire())
+                .await
+                .unwrap()
+                .is_none()
+        );
+        assert_eq!(
+            drive_all(&worlds, guard.release()).await.unwrap(),
+            Released::Released
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_error_names_the_servers_that_failed() {
+    let worlds = worlds(3);
+    for world in &worlds[1..] {
+        world.server().fail_with("READONLY for a test");
+    }
+    let error = over(&worlds).lock("r").try_acquire().await.unwrap_err();
+    let Error::Quorum {
+        needed: 2, errors, ..
+    } = error
+    else {
+        panic!("{error}")
+    };
+    let mut nodes: Vec<usize> = errors
+        .iter()
+        .map(|error| match error {
+            Error::Backend { node, .. } => *node,
+            other => panic!("{other}"),
+        })
+        .collect();
+    nodes.sort_unstable();
+    assert_eq!(nodes, [1, 2]);
+}
+
+// redlock(rs) 2.0.0: `ttl - drift - elapsed` underflows
+#[tokio::test]
+async fn a_majority_that_answers_after_the_ttl_is_no_lock() {
+    let worlds = worlds(3);
+    let lock = over(&worlds).lock("r");
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let short = lock.ttl(3 * MS);
+    let mut attempt = Box::pin(short.try_acquire());
+    assert!(dropped_at(2, &mut attempt).await.is_none());
+    worlds[0].clock.advance(10 * MS);
+    assert!(drive_all(&worlds, attempt).await.is_err());
+}
+
+/// Lets time pass on all the servers and the clock that they share.
+async fn drive_all<F: Future>(worlds: &[World], work: F) -> F::Output {
+    let mut work = std::pin::pin!(work);
+    loop {
+        for _ in 0..200 {
+            tokio::select! {
+                biased;
+                output = &mut work => return output,
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        for world in worlds {
+            world.server().advance(5 * MS);
+        }
+        worlds[0].clock.advance(5 * MS);
+    }
 }
