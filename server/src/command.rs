@@ -10,6 +10,7 @@ use crate::{blocking::Wait, engine::Engine, error::Error, number, reply::Reply, 
 
 pub mod acl;
 pub mod bitmaps;
+pub mod clients;
 pub mod cluster;
 pub mod connection;
 pub mod debug;
@@ -44,6 +45,7 @@ pub use spec::{Begin, Categories, Find, Flags, KeySpec};
 static FAMILIES: &[&[Command]] = &[
     acl::COMMANDS,
     bitmaps::COMMANDS,
+    clients::COMMANDS,
     cluster::COMMANDS,
     connection::COMMANDS,
     debug::COMMANDS,
