@@ -196,6 +196,8 @@ impl Lock {
     async fn conclude<T>(&self, guard: Guard, output: Result<T, Loss>) -> Result<T, Error> {
         match output {
             Ok(output) => {
+                // A process that was paused may finish its work before it notices the loss.
+                guard.check()?;
                 // The work is done, and was under the lease while it ran: an answer that is
                 // late now must not turn it into a failure.
                 if let Err(error) = guard.release().await {

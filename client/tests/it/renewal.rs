@@ -266,6 +266,14 @@ async fn work_under_a_lock_is_dropped_when_the_lock_is_lost() {
 }
 
 #[tokio::test]
+async fn work_that_ends_after_its_lease_is_no_success() {
+    let world = World::start();
+    let lock = world.manager().lock("a").ttl(3 * SECOND);
+    let outcome = lock.run(|_| async { world.advance(4 * SECOND) }).await;
+    assert!(outcome.unwrap_err().is_lost());
+}
+
+#[tokio::test]
 async fn work_under_a_lock_may_last_many_leases() {
     let world = World::start();
     let lock = world.manager().lock("a").ttl(3 * SECOND);
