@@ -19,7 +19,10 @@ use crate::{
     bytestr::ByteStr,
     clock::Time,
     cluster,
-    command::{self, Call, Command, Flags, Stop, acl::log_denied, key_positions::key_positions},
+    command::{
+        self, Call, Command, Flags, Stop, acl::log_denied, key_positions::key_positions,
+        scripting::RecentCommands,
+    },
     config::{Config, OutputLimit},
     error::Error,
     eviction::{self, Order},
@@ -123,6 +126,7 @@ pub struct Engine {
     /// The function libraries; none while none was loaded, or while a function runs.
     pub functions: Option<Box<Functions>>,
     pub script_control: Arc<Control>,
+    pub recent_commands: RecentCommands,
     /// Called once when a script turns out to run for long, from within it.
     pub on_busy: Option<fn()>,
     /// A client asked for the end of the server (SHUTDOWN).
@@ -158,6 +162,7 @@ impl Engine {
             scripts: None,
             functions: None,
             script_control: Arc::new(Control::default()),
+            recent_commands: RecentCommands::default(),
             on_busy: None,
             shutdown: false,
             keys: Keyspace::new(databases, now),

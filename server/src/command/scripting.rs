@@ -337,6 +337,47 @@ pub struct ScriptHost<'a> {
     pub read_only: bool,
 }
 
+/// Commands that scripts named lately, by the very spelling: most look-ups end here.
+pub struct RecentCommands([Option<(u128, &'static Command)>; 64]);
+
+impl Default for RecentCommands {
+    fn default() -> Self {
+        RecentCommands([None; 64])
+    }
+}
+
+impl RecentCommands {
+    fn find(&mut self, args: &[&[u8]]) -> Option<&'static Command> {
+        let Some(spelling) = spelling(args.first()?) else {
+            return lookup(args).ok();
+        };
+        let mixed = (spelling as u64 ^ (spelling >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let slot = &mut self.0[(mixed >> 58) as usize];
+        match slot {
+            Some((recent, command)) if *recent == spelling => Some(command),
+            _ => {
+                let command = lookup(args).ok()?;
+                // Whether a subcommand is meant depends on the next argument.
+                if !command.name.contains('|') && command.subcommands.is_empty() {
+                    *slot = Some((spelling, command));
+                }
+                Some(command)
+            }
+        }
+    }
+}
+
+/// A name of up to fifteen bytes as a number, its length on top.
+fn spelling(name: &[u8]) -> Option<u128> {
+    let mut bytes = [0; 16];
+    bytes
+        .get_mut(..name.len())
+        .filter(|_| name.len() < 16)?
+        .copy_from_slice(name);
+    bytes[15] = name.len() as u8;
+    Some(u128::from_le_bytes(bytes))
+}
+
 impl ScriptHost<'_> {
     /// The row of a script's command, or why the script may not run it.
     fn admit(&mut self, args: &[&[u8]]) -> Result<&'static Command, Error> {
@@ -345,10 +386,12 @@ impl ScriptHost<'_> {
         const BANNED: Error = Error::text("ERR This Valkey command is not allowed from script");
         const WRITES: Error =
             Error::text("ERR Write commands are not allowed from read-only scripts.");
-        let name = args.first().copied().unwrap_or_default();
-        let command = match by_name(name) {
-            None => return Err(UNKNOWN),
-            Some(_) => lookup(args)?,
+        let command = match self.engine.recent_commands.find(args) {
+            Some(command) => command,
+            None if by_name(args.first().copied().unwrap_or_default()).is_none() => {
+                return Err(UNKNOWN);
+            }
+            None => lookup(args)?,
         };
         if !command.accepts(args.len()) {
             return Err(ARITY);

@@ -85,6 +85,13 @@ impl Type {
     }
 }
 
+/// A value that a script passes to a command.
+pub enum Argument<'a> {
+    Text(&'a [u8]),
+    Number(f64),
+    Other,
+}
+
 /// Where an error was raised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
@@ -484,6 +491,17 @@ impl<'a> Stack<'a> {
                 return None;
             }
             Some(self.raw_bytes(index))
+        }
+    }
+
+    /// The value as an argument of a command.
+    pub fn argument(&self, index: i32) -> Argument<'_> {
+        unsafe {
+            match ffi::lua_type(self.state, index) {
+                ffi::LUA_TSTRING => Argument::Text(self.raw_bytes(index)),
+                ffi::LUA_TNUMBER => Argument::Number(ffi::lua_tonumber(self.state, index)),
+                _ => Argument::Other,
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
         Flags, LogLevel,
         convert::{ToLua, push_error},
         functions::Registered,
-        lua::{Outcome, Raised, Stack, Type},
+        lua::{Argument, Outcome, Raised, Stack, Type},
         numbers, sandbox,
     },
 };
@@ -103,7 +103,8 @@ fn pcall(stack: &Stack<'_>) -> Outcome {
 
 /// Pushes the reply of the command that the arguments make up; tells whether it is an error.
 fn run_command(stack: &Stack<'_>) -> Result<bool, Raised> {
-    let arguments = command_arguments(stack)?;
+    let mut arguments = Arguments::new();
+    read_arguments(stack, &mut arguments)?;
     let mut reply = ToLua::new(stack, stack.context().session.resp.get());
     let ran = stack.with_host(|host| host.call(&arguments, &mut reply));
     let failed = reply.finish();
@@ -117,8 +118,10 @@ fn run_command(stack: &Stack<'_>) -> Result<bool, Raised> {
     Ok(failed)
 }
 
+type Arguments<'s> = SmallVec<[&'s [u8]; 12]>;
+
 /// The arguments as byte strings; numbers are rewritten in their places on the stack.
-fn command_arguments<'s>(stack: &'s Stack<'_>) -> Result<SmallVec<[&'s [u8]; 12]>, Raised> {
+fn read_arguments<'s>(stack: &'s Stack<'_>, out: &mut Arguments<'s>) -> Result<(), Raised> {
     let count = stack.top();
     if count == 0 {
         push_error(
@@ -127,21 +130,23 @@ fn command_arguments<'s>(stack: &'s Stack<'_>) -> Result<SmallVec<[&'s [u8]; 12]
         );
         return Err(Raised);
     }
-    let mut arguments = SmallVec::with_capacity(count);
     for index in 1..=count as i32 {
-        if stack.type_of(index) == Type::Number {
-            let mut text = Vec::with_capacity(24);
-            numbers::write_argument(stack.number(index).unwrap_or_default(), &mut text);
-            stack.push_bytes(&text);
-            stack.replace(index);
+        match stack.argument(index) {
+            Argument::Text(bytes) => out.push(bytes),
+            Argument::Number(value) => {
+                let mut text = Vec::with_capacity(24);
+                numbers::write_argument(value, &mut text);
+                stack.push_bytes(&text);
+                stack.replace(index);
+                out.push(stack.bytes(index).unwrap_or_default());
+            }
+            Argument::Other => {
+                push_error(stack, b"ERR Command arguments must be strings or integers");
+                return Err(Raised);
+            }
         }
-        let Some(bytes) = stack.bytes(index) else {
-            push_error(stack, b"ERR Command arguments must be strings or integers");
-            return Err(Raised);
-        };
-        arguments.push(bytes);
     }
-    Ok(arguments)
+    Ok(())
 }
 
 fn raise(stack: &Stack<'_>, message: &[u8]) -> Outcome {
@@ -260,7 +265,8 @@ fn debug(_stack: &Stack<'_>) -> Outcome {
 }
 
 fn acl_check_cmd(stack: &Stack<'_>) -> Outcome {
-    let arguments = command_arguments(stack)?;
+    let mut arguments = Arguments::new();
+    read_arguments(stack, &mut arguments)?;
     let allowed = stack.with_host(|host| host.acl_check(&arguments)).flatten();
     match allowed {
         Some(allowed) => {
