@@ -304,10 +304,7 @@ pub struct KeyStats {
 }
 
 /// What was taken out of the keyspace and is costly to free: it is dropped off the engine's lock.
-pub enum Trash {
-    Value(#[allow(dead_code)] Value),
-    Database(#[allow(dead_code)] Box<dyn std::any::Any + Send>),
-}
+pub type Trash = Box<dyn std::any::Any + Send>;
 
 /// All databases, the selected one and the frozen time of the running command.
 pub struct Keyspace {
@@ -698,7 +695,7 @@ impl Keyspace {
             self.changes.push(Change::Flushed { db });
         }
         if len > 0 {
-            self.trash.push(Trash::Database(Box::new(old)));
+            self.trash.push(Box::new(old));
         }
         len
     }
@@ -712,7 +709,7 @@ impl Keyspace {
     /// Frees a value now if that is cheap, and off the engine's lock otherwise.
     pub fn discard(&mut self, value: Value) {
         if value.is_costly_to_free() {
-            self.trash.push(Trash::Value(value));
+            self.trash.push(Box::new(value));
         }
     }
 
