@@ -20,7 +20,7 @@ import org.redisson.config.Config;
 
 /** Redisson's locks and synchronizers, with the watchdog shortened so that its renewals are seen. */
 final class RedissonStories {
-    private static final long WATCHDOG_MS = 1_500;
+    private static final long WATCHDOG_MS = 4_000;
 
     private final Server server;
 
@@ -126,7 +126,7 @@ final class RedissonStories {
         open(redisson -> {
             RLock lock = redisson.getLock(p.key("lock"));
             lock.lock();
-            Thread.sleep(2 * WATCHDOG_MS);
+            Thread.sleep(3 * WATCHDOG_MS / 2);
             p.between("without a lease the watchdog renews it", lock.remainTimeToLive(), 500, WATCHDOG_MS);
             lock.unlock();
             RedissonClient dying = connect(server.url());
