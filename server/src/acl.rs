@@ -16,7 +16,7 @@ pub const DEFAULT: &str = "default";
 
 /// Every user by name.
 pub struct Users {
-    users: BTreeMap<Arc<str>, User>,
+    by_name: BTreeMap<Arc<str>, User>,
     pub log: Log,
     /// There is but the default user, who may do everything: nothing needs to be looked up.
     open: bool,
@@ -189,9 +189,9 @@ impl Default for Users {
             // What the default user begins with is well-formed.
             let _ = user.modify(modifier.as_bytes());
         }
-        let users = BTreeMap::from([(user.name.clone(), user)]);
+        let by_name = BTreeMap::from([(user.name.clone(), user)]);
         Users {
-            users,
+            by_name,
             log: Log::default(),
             open: true,
         }
@@ -200,29 +200,29 @@ impl Default for Users {
 
 impl Users {
     pub fn get(&self, name: &[u8]) -> Option<&User> {
-        self.users.get(std::str::from_utf8(name).ok()?)
+        self.by_name.get(std::str::from_utf8(name).ok()?)
     }
 
     /// Whether everybody may be the default user.
     pub fn default_is_open(&self) -> bool {
         self.open
             || self
-                .users
+                .by_name
                 .get(DEFAULT)
                 .is_some_and(|user| user.on && user.no_pass)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &User> {
-        self.users.values()
+        self.by_name.values()
     }
 
     pub fn put(&mut self, user: User) {
         self.open = false;
-        self.users.insert(user.name.clone(), user);
+        self.by_name.insert(user.name.clone(), user);
     }
 
     pub fn remove(&mut self, name: &[u8]) -> bool {
-        std::str::from_utf8(name).is_ok_and(|name| self.users.remove(name).is_some())
+        std::str::from_utf8(name).is_ok_and(|name| self.by_name.remove(name).is_some())
     }
 
     /// Whether the user may make this request. A user that is gone may do nothing.
@@ -230,7 +230,7 @@ impl Users {
         if self.open || command.flags.has(Flags::NO_AUTH) {
             return Ok(());
         }
-        self.users
+        self.by_name
             .get(name)
             .map_or(Err(Denied::Command), |user| user.check(command, args))
     }
