@@ -26,6 +26,10 @@ impl Adapted<'_> {
             b"invalid escape sequence near",
             b"escape sequence too large near",
         );
+        for word in ["goto", "const", "continue"] {
+            let (shown, original) = (format!("near '{word}_'"), format!("near '{word}'"));
+            message = replace_last(&message, shown.as_bytes(), original.as_bytes());
+        }
         if let Some((shown, original)) = &self.disguise {
             message = replace_last(&message, shown, original);
         }
@@ -347,7 +351,7 @@ impl<'a> Adapter<'a> {
         }
         // LuaJIT has more forms of numbers, but this is none of them.
         let token = token.to_vec();
-        self.substitute(len, b"1zz");
+        self.substitute(len, b"1zz ");
         self.disguise = Some((b"1zz".to_vec(), token));
     }
 

@@ -638,6 +638,7 @@ impl Reader<'_> {
             b']' => Token::ArrayEnd,
             b':' => Token::Colon,
             b',' => Token::Comma,
+            0 => return Token::End,
             b'"' => return self.string(),
             b'-' | b'0'..=b'9' => {
                 if !self.options.decode_invalid && is_invalid_number(rest) {
@@ -688,12 +689,13 @@ impl Reader<'_> {
         self.at += 1;
         loop {
             let rest = &self.text[self.at..];
-            let Some(len) = memchr::memchr2(b'"', b'\\', rest) else {
-                self.at = self.text.len();
-                return Token::Wrong("unexpected end of string", self.at);
-            };
+            let len = memchr::memchr3(b'"', b'\\', 0, rest).unwrap_or(rest.len());
             out.extend_from_slice(&rest[..len]);
             self.at += len;
+            // A zero byte ends the text, as it does in C.
+            if matches!(rest.get(len), None | Some(0)) {
+                return Token::Wrong("unexpected end of string", self.at);
+            }
             if rest[len] == b'"' {
                 self.at += 1;
                 return Token::Text(out);

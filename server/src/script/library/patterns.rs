@@ -226,6 +226,9 @@ impl<'a> Matcher<'a> {
     /// `%1`: what a capture matched, once more.
     fn again(&mut self, at: usize, digit: u8) -> Found {
         let number = usize::from(digit).wrapping_sub(usize::from(b'1'));
+        if let Some(Capture::Position(_)) = self.captures.get(number) {
+            return Ok(None);
+        }
         let Some(&Capture::Closed(start, end)) = self.captures.get(number) else {
             return Err(self.stack.fail("invalid capture index"));
         };
