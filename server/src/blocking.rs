@@ -57,6 +57,16 @@ pub struct Waiting {
     pub since: Time,
 }
 
+impl Waiting {
+    /// The type of value that can end the wait, as TYPE names it.
+    pub fn awaited(&self) -> &'static str {
+        match self.command.group {
+            "sorted-set" => "zset",
+            group => group,
+        }
+    }
+}
+
 /// Who waits for what.
 #[derive(Default)]
 pub struct Waiters {

@@ -806,7 +806,10 @@ impl Engine {
 
     pub fn watch(&mut self, session: &mut Session, key: &[u8]) {
         let watched = (session.db, ByteStr::new(key));
-        if session.watched.contains(&watched) {
+        // Asked of the key, not of the session, which may watch a great many keys.
+        if let Some(ids) = self.watchers.get(&watched)
+            && ids.contains(&session.id)
+        {
             return;
         }
         // A key whose time has passed is gone already, and its going must not trip the watch.
@@ -940,17 +943,18 @@ impl Engine {
         let Some(mut session) = self.sessions.take(id) else {
             return;
         };
-        if let Some(waiting) = session.waiting.take() {
-            if found.is_none() && !waiting.wait.on_loss {
-                session.waiting = Some(waiting);
-            } else {
-                self.rerun_waiting(&mut session, waiting, found);
-            }
+        // A value of another type does not end a wait: the right one may still come. To run a
+        // request of many keys for each of them would take the square of their number.
+        if let Some(waiting) = session
+            .waiting
+            .take_if(|waiting| waiting.wait.on_loss || found == Some(waiting.awaited()))
+        {
+            self.rerun_waiting(&mut session, waiting);
         }
         self.sessions.put(session);
     }
 
-    fn rerun_waiting(&mut self, session: &mut Session, waiting: Waiting, found: Option<&str>) {
+    fn rerun_waiting(&mut self, session: &mut Session, waiting: Waiting) {
         let args: Vec<&[u8]> = waiting.args.iter().map(Vec::as_slice).collect();
         let mut outbox = std::mem::take(&mut session.outbox);
         let start = outbox.len();
@@ -965,16 +969,9 @@ impl Engine {
         );
         self.rerunning = false;
         session.db = db;
-        // A value of another type does not end a wait: the right one may still come. One of the
-        // right type does, even with an error, as when BLMOVE cannot store what it would take.
-        let awaited = match waiting.command.group {
-            "sorted-set" => "zset",
-            group => group,
-        };
-        let wrong_type = outbox[start..].starts_with(b"-WRONGTYPE")
-            && !waiting.wait.on_loss
-            && found != Some(awaited);
-        if result.is_err() || wrong_type {
+        // One of the right type ends it even with an error, as when BLMOVE cannot store what it
+        // would take.
+        if result.is_err() {
             outbox.truncate(start);
             session.outbox = outbox;
             session.waiting = Some(waiting);

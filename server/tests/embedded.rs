@@ -370,3 +370,49 @@ fn keys_migrate_from_one_server_to_another() {
     );
     assert!(from.db(0).exists("b"));
 }
+
+// Both of these would take far longer than a read may, if they took the square of the number.
+
+/// A request in the form that carries any bytes.
+fn request<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let words: Vec<&str> = words.into_iter().collect();
+    let bulks = words
+        .iter()
+        .map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    format!("*{}\r\n{}", words.len(), bulks.collect::<String>())
+}
+
+#[test]
+fn watching_a_great_many_keys_takes_no_more_than_their_number() {
+    let server = server();
+    let mut client = connect(&server);
+    let keys: Vec<String> = (0..30_000).map(|at| format!("key:{at}")).collect();
+    let names = || keys.iter().map(String::as_str);
+    let watch = request(["WATCH"].into_iter().chain(names()).chain(names()));
+    talk(&mut client, &watch, "+OK\r\n");
+    let mut other = connect(&server);
+    talk(&mut other, "SET key:29999 v\r\n", "+OK\r\n");
+    talk(&mut client, "MULTI\r\n", "+OK\r\n");
+    talk(&mut client, "EXEC\r\n", "*-1\r\n");
+}
+
+#[test]
+fn values_of_another_type_for_a_great_many_awaited_keys_hold_nobody_up() {
+    let server = server();
+    let mut waiter = connect(&server);
+    let mut client = connect(&server);
+    let keys: Vec<String> = (0..30_000).map(|at| format!("key:{at}")).collect();
+    let names = || keys.iter().map(String::as_str);
+    let pop = request(["BLPOP"].into_iter().chain(names()).chain(["0"]));
+    waiter.write_all(pop.as_bytes()).unwrap();
+    until(|| server.blocked_clients() == 1);
+    let set = request(
+        ["MSET"]
+            .into_iter()
+            .chain(names().flat_map(|key| [key, "v"])),
+    );
+    talk(&mut client, &set, "+OK\r\n");
+    talk(&mut client, "DEL key:0\r\n", ":1\r\n");
+    talk(&mut client, "RPUSH key:0 a\r\n", ":1\r\n");
+    expect(&mut waiter, "*2\r\n$5\r\nkey:0\r\n$1\r\na\r\n");
+}
