@@ -248,7 +248,15 @@ pub fn overlap<'a>(
     present: &'a [ByteStr],
 ) -> Option<(&'a [u8], &'a [u8], bool)> {
     let overlaps = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
+    let mut sorted: Vec<&[u8]> = wanted.to_vec();
+    sorted.extend(present.iter().map(|prefix| &**prefix));
+    sorted.sort_unstable();
     for (at, &prefix) in wanted.iter().enumerate() {
+        // Thousands of prefixes are asked for at once: only one that is known to overlap is
+        // compared with all others.
+        if !overlaps_any(prefix, &sorted) {
+            continue;
+        }
         if let Some(other) = present.iter().find(|other| overlaps(prefix, other)) {
             return Some((prefix, other, true));
         }
@@ -258,4 +266,42 @@ pub fn overlap<'a>(
         }
     }
     None
+}
+
+/// Does a prefix begin another one of a sorted list that holds it too, or does another begin it?
+fn overlaps_any(prefix: &[u8], sorted: &[&[u8]]) -> bool {
+    let at = sorted.partition_point(|other| *other < prefix);
+    let begins = sorted
+        .get(at + 1)
+        .is_some_and(|next| next.starts_with(prefix));
+    begins || (0..prefix.len()).any(|len| sorted.binary_search(&&prefix[..len]).is_ok())
+}
+
+#[cfg(test)]
+mod overlap_tests {
+    use super::*;
+
+    #[test]
+    fn the_first_prefix_that_overlaps_another_is_told() {
+        let present = [ByteStr::new(b"user:")];
+        let cases: [(&[&[u8]], Option<(&[u8], &[u8], bool)>); 5] = [
+            (&[b"a", b"b"], None),
+            (&[b"a", b"ab", b"b"], Some((b"a", b"ab", false))),
+            (&[b"x", b"x"], Some((b"x", b"x", false))),
+            (&[b"b", b"user:7"], Some((b"user:7", b"user:", true))),
+            (&[b"b", b""], Some((b"b", b"", false))),
+        ];
+        for (wanted, expect) in cases {
+            assert_eq!(overlap(wanted, &present), expect);
+        }
+    }
+
+    #[test]
+    fn many_prefixes_are_compared_soon() {
+        let many: Vec<Vec<u8>> = (0..50_000)
+            .map(|n| format!("{n:08}").into_bytes())
+            .collect();
+        let wanted: Vec<&[u8]> = many.iter().map(Vec::as_slice).collect();
+        assert_eq!(overlap(&wanted, &[]), None);
+    }
 }
