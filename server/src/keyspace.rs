@@ -316,7 +316,8 @@ pub struct Keyspace {
     /// How uses are counted, while the eviction policy goes by that.
     pub frequency: Option<Frequency>,
     random: Random,
-    /// Off only while a test wants to see keys past their time (DEBUG SET-ACTIVE-EXPIRE 0).
+    /// Off only while a test wants keys past their time to stay until they are looked up (DEBUG
+    /// SET-ACTIVE-EXPIRE 0). They are hidden all the same.
     pub active_expire: bool,
     /// Which event classes anybody listens to; see `notify-keyspace-events`.
     pub notify: u32,
@@ -509,11 +510,10 @@ impl Keyspace {
     /// All live keys of the selected database, in no particular order.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         let now = self.now.millis();
-        let skip_expired = self.active_expire;
         self.dbs[self.selected]
             .dict
             .iter()
-            .filter(move |entry| entry.deadline > now || !skip_expired)
+            .filter(move |entry| entry.deadline > now)
     }
 
     /// Visits about `count` live keys from the cursor on; returns the next cursor, 0 at the end.

@@ -416,3 +416,19 @@ fn values_of_another_type_for_a_great_many_awaited_keys_hold_nobody_up() {
     talk(&mut client, "RPUSH key:0 a\r\n", ":1\r\n");
     expect(&mut waiter, "*2\r\n$5\r\nkey:0\r\n$1\r\na\r\n");
 }
+
+#[test]
+fn keys_past_their_time_stay_hidden_while_nothing_removes_them() {
+    let server = Server::builder()
+        .frozen()
+        .setting("enable-debug-command", "yes")
+        .start()
+        .unwrap();
+    server.run(["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    server.run(["SET", "gone", "v", "PX", "10"]);
+    server.db(0).set("stays", "v");
+    server.advance(Duration::from_millis(20));
+    assert_eq!(server.db(0).keys(), [b"stays"]);
+    assert_eq!(server.run(["SCAN", "0"]).to_string(), r#"["0", ["stays"]]"#);
+    assert!(!server.db(0).exists("gone"));
+}

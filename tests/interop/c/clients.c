@@ -146,7 +146,11 @@ static int contend(int worker) {
     char token[32];
     snprintf(token, sizeof token, "worker %d", worker);
     for (int i = 0; i < TIMES; i++) {
-        while (!acquire(c, "contended", token, 10000)) pause_ms(2);
+        int tries = 0;
+        while (!acquire(c, "contended", token, 10000)) {
+            if (++tries > 10000) return 1;
+            pause_ms(2);
+        }
         redisReply *reply = ask(c, "GET %scount", prefix);
         int count = reply->type == REDIS_REPLY_STRING ? atoi(reply->str) : 0;
         freeReplyObject(reply);
