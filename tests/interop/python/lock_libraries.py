@@ -85,7 +85,9 @@ def quorum_lock(host, port):
     time.sleep(0.2)
     before = a.locked()
     a.extend()
-    p.that("extend gives the whole lease again", a.locked() > before, (before, a.locked()))
+    # It returns once two of the three have agreed; the third may be a moment later.
+    extended = any(a.locked() > before or time.sleep(0.02) for _ in range(100))
+    p.that("extend gives the whole lease again", extended, (before, a.locked()))
     a.release()
     with p.raises("a second release is an error", ReleaseUnlockedLock):
         a.release()
