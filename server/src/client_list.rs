@@ -283,8 +283,8 @@ fn at_least_one(value: &[u8], name: &str) -> Result<u64, Error> {
     }
 }
 
-fn known_user(name: &[u8], _engine: &Engine) -> Result<Vec<u8>, Error> {
-    if name == b"default" {
+fn known_user(name: &[u8], engine: &Engine) -> Result<Vec<u8>, Error> {
+    if engine.users.get(name).is_some() {
         return Ok(name.to_vec());
     }
     Err(Error::owned([b"ERR No such user '", name, b"'"].concat()))

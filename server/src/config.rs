@@ -95,7 +95,6 @@ impl Setting {
 /// The settings that hot paths read, as typed values.
 #[derive(Clone, Debug, Default)]
 pub struct Hot {
-    pub requires_auth: bool,
     pub databases: usize,
     pub limits: Limits,
     pub stream_nodes: NodeLimits,
@@ -170,6 +169,8 @@ pub struct Config {
     pub hot: Hot,
     /// The file that the settings were read from, or an empty text.
     pub file: String,
+    /// The users that the file declares, each with the words about it.
+    pub users: Vec<(String, Vec<String>)>,
 }
 
 impl Default for Config {
@@ -182,6 +183,7 @@ impl Default for Config {
             values,
             hot: Hot::default(),
             file: String::new(),
+            users: Vec::new(),
         };
         config.refresh();
         config
@@ -296,13 +298,14 @@ impl Config {
         setting.kind.check(setting.default, &self.values[at], value)
     }
 
-    /// Writes the settings that differ from their defaults into the file that they came from.
-    pub fn rewrite(&self) -> std::io::Result<()> {
+    /// Writes the settings that differ from their defaults into the file that they came from,
+    /// and the users, unless a file of their own keeps them.
+    pub fn rewrite(&self, users: &[Vec<u8>]) -> std::io::Result<()> {
         let old = std::fs::read_to_string(&self.file)?;
         let mut text = String::new();
         for line in old.lines() {
             let name = line.split_whitespace().next().unwrap_or_default();
-            if position(name).is_none() {
+            if position(name).is_none() && !name.eq_ignore_ascii_case("user") {
                 let _ = writeln!(text, "{line}");
             }
         }
@@ -311,21 +314,24 @@ impl Config {
                 let _ = writeln!(text, "{} {}", setting.name, quoted(value));
             }
         }
+        for user in users {
+            let _ = writeln!(text, "{}", String::from_utf8_lossy(user));
+        }
         // The old file stays whole until the new one is.
         let beside = format!("{}.rewritten", self.file);
         std::fs::write(&beside, text)?;
         std::fs::rename(&beside, &self.file)
     }
 
-    pub fn requires_auth(&self) -> bool {
-        self.hot.requires_auth
+    /// Whether a new user may listen to all channels.
+    pub fn listens_to_all(&self) -> bool {
+        self.get("acl-pubsub-default") == "allchannels"
     }
 
     fn refresh(&mut self) {
         let size = |name: &str| self.int(name).max(0) as usize;
         let (output_normal, output_pubsub) = read_output_limits(self.get(OUTPUT_LIMITS));
         self.hot = Hot {
-            requires_auth: !self.get("requirepass").is_empty(),
             databases: size(if self.is_on("cluster-enabled") {
                 "cluster-databases"
             } else {

@@ -14,7 +14,7 @@ use std::{
 };
 
 use crate::{
-    acl::Users,
+    acl::{Denied, Request, Users},
     blocking::{Wait, Waiters, Waiting},
     bytestr::ByteStr,
     clock::Time,
@@ -225,7 +225,56 @@ impl Engine {
 
     /// Whether a client may begin without a password.
     pub fn is_open(&self) -> bool {
-        !self.config.requires_auth() && self.users.default_is_open()
+        self.users.default_is_open()
+    }
+
+    /// Whether a session's user may make a request now. If not, it is written down.
+    pub fn permit(
+        &mut self,
+        session: &Session,
+        command: &'static Command,
+        args: &[&[u8]],
+        context: &'static str,
+    ) -> Result<(), Denied> {
+        let request = Request {
+            command,
+            args,
+            db: session.db,
+            databases: self.keys.databases(),
+        };
+        self.users
+            .check(&session.user, request)
+            .inspect_err(|denied| {
+                let user = session.user.clone();
+                log_denied(self, session, &user, context, denied.logged(command, args));
+            })
+    }
+
+    /// Ends the connections of users that are gone, and of those that listen to what they no
+    /// longer may. The session that asked for it is told to end by itself.
+    pub fn end_unfit_sessions(&mut self, current: &mut Session) {
+        if self.is_unfit(current) {
+            current.closing = true;
+        }
+        let others = self.sessions.iter();
+        let unfit = others.filter(|other| self.is_unfit(other));
+        let ids: Vec<_> = unfit.map(|other| other.id).collect();
+        for id in ids {
+            self.kill(id);
+        }
+    }
+
+    fn is_unfit(&self, session: &Session) -> bool {
+        let admits = |channel: &ByteStr, is_pattern| {
+            self.users.admit_channel(&session.user, channel, is_pattern)
+        };
+        self.users.get(session.user.as_bytes()).is_none()
+            || !session.channels.iter().all(|name| admits(name, false))
+            || !session
+                .shard_channels
+                .iter()
+                .all(|name| admits(name, false))
+            || !session.patterns.iter().all(|name| admits(name, true))
     }
 
     /// Holds clients back. Two pauses are one, as long as the longer and as strict as the
@@ -428,15 +477,14 @@ impl Engine {
             return self.turn_away(session, command, &error, out);
         }
         session.last_command = Some(command);
-        if let Err(denied) = self.users.check(&session.user, command, args) {
-            let context = if session.transaction.is_some() {
-                "multi"
-            } else {
-                "toplevel"
-            };
-            let user = session.user.clone();
-            log_denied(self, session, &user, context, denied.logged(command));
-            return self.turn_away(session, command, &denied.error(&user, command), out);
+        let context = if session.transaction.is_some() {
+            "multi"
+        } else {
+            "toplevel"
+        };
+        if let Err(denied) = self.permit(session, command, args, context) {
+            let error = denied.error(&session.user, command);
+            return self.turn_away(session, command, &error, out);
         }
         if let Some(error) = refused_while_subscribed(session, command) {
             return self.turn_away(session, command, &error, out);
@@ -960,14 +1008,20 @@ impl Engine {
         let start = outbox.len();
         let protocol = session.protocol;
         let db = std::mem::replace(&mut session.db, waiting.db);
-        self.rerunning = true;
-        let result = self.call(
-            session,
-            waiting.command,
-            &args,
-            &mut Encoder::new(&mut outbox, protocol),
-        );
-        self.rerunning = false;
+        let mut encoder = Encoder::new(&mut outbox, protocol);
+        // What it may do can have changed while it waited.
+        let result = match self.permit(session, waiting.command, &args, "toplevel") {
+            Ok(()) => {
+                self.rerunning = true;
+                let result = self.call(session, waiting.command, &args, &mut encoder);
+                self.rerunning = false;
+                result
+            }
+            Err(denied) => {
+                encoder.error(&denied.error(&session.user, waiting.command));
+                Ok(())
+            }
+        };
         session.db = db;
         // One of the right type ends it even with an error, as when BLMOVE cannot store what it
         // would take.

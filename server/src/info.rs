@@ -337,12 +337,13 @@ fn stats(report: &mut Report, scope: &mut Scope<'_>) {
     report.line("client_query_buffer_limit_disconnections", dropped);
     let dropped = engine.stats.output_limit_disconnections;
     report.line("client_output_buffer_limit_disconnections", dropped);
-    report.line("acl_access_denied_auth", engine.stats.denied_logins);
-    report.zeros(&[
-        "acl_access_denied_cmd",
-        "acl_access_denied_key",
-        "acl_access_denied_channel",
-    ]);
+    let denied = |reason| engine.stats.denied.get(reason).copied().unwrap_or(0);
+    report.line("acl_access_denied_auth", denied("auth"));
+    report.line("acl_access_denied_cmd", denied("command"));
+    report.line("acl_access_denied_key", denied("key"));
+    report.line("acl_access_denied_channel", denied("channel"));
+    report.zeros(&["acl_access_denied_tls_cert"]);
+    report.line("acl_access_denied_db", denied("database"));
 }
 
 fn replication(report: &mut Report, scope: &mut Scope<'_>) {

@@ -85,7 +85,13 @@ fn command_line() -> Command {
         .about("An in-memory lock server that speaks the Redis protocol")
         .after_help("Any other setting that CONFIG GET '*' lists is an option too.")
         .arg(file);
-    command.args(SETTINGS.iter().map(option))
+    let user = Arg::new("user")
+        .long("user")
+        .value_name("NAME RULE")
+        .num_args(1..)
+        .action(ArgAction::Append)
+        .hide(true);
+    command.args(SETTINGS.iter().map(option)).arg(user)
 }
 
 fn option(setting: &'static Setting) -> Arg {
@@ -156,6 +162,13 @@ fn configured(matches: &ArgMatches) -> Result<Builder, String> {
             first = false;
         }
     }
+    let users = matches.get_occurrences::<String>("user");
+    for words in users.into_iter().flatten() {
+        // Words that begin with a minus would be taken for options, so all may stand in quotes.
+        let words: Vec<&str> = words.flat_map(|word| word.split_whitespace()).collect();
+        builder =
+            apply(builder, "user", &words, true).map_err(|error| format!("--user: {error}"))?;
+    }
     Ok(builder)
 }
 
@@ -184,6 +197,9 @@ fn read_file(mut builder: Builder, file: &str) -> Result<Builder, String> {
 fn apply(builder: Builder, name: &str, values: &[&str], first: bool) -> Result<Builder, String> {
     if values.is_empty() {
         return Err("a value is missing".to_owned());
+    }
+    if name == "user" {
+        return builder.try_user(values[0], &values[1..]);
     }
     let mut value = values.join(" ");
     if name == "save" && !first && !value.is_empty() {

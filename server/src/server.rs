@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::{runtime::Runtime, sync::oneshot};
 
 use crate::{
+    acl,
     clock::{Clock, Time},
     config::Config,
     connection,
@@ -152,6 +153,16 @@ impl Builder {
         Ok(self)
     }
 
+    /// Declares a user, with words as ACL SETUSER takes them; the error says what is wrong.
+    pub fn try_user(mut self, name: &str, words: &[&str]) -> Result<Self, String> {
+        if self.config.users.iter().any(|(known, _)| known == name) {
+            return Err(format!("the user {name} is declared twice"));
+        }
+        let words = words.iter().map(|&word| word.to_owned()).collect();
+        self.config.users.push((name.to_owned(), words));
+        Ok(self)
+    }
+
     /// Remembers the file that the settings come from, for CONFIG REWRITE and INFO.
     #[must_use]
     pub fn settings_file(mut self, path: &str) -> Self {
@@ -177,7 +188,7 @@ impl Builder {
                 clock.set(at);
             }
         }
-        let mut engine = self.new_engine(clock.now());
+        let mut engine = self.new_engine(clock.now())?;
         if !self.in_runtime {
             engine.on_busy = Some(hand_worker_over);
         }
@@ -207,12 +218,14 @@ impl Builder {
             .build()
     }
 
-    fn new_engine(&self, now: Time) -> Engine {
+    fn new_engine(&self, now: Time) -> io::Result<Engine> {
+        let users = acl::file::at_start(&self.config).map_err(io::Error::other)?;
         let mut engine = Engine::new(self.config.clone(), now);
+        engine.users = users;
         if let Some(seed) = self.seed {
             engine.random = crate::random::Random::seeded(seed);
         }
-        engine
+        Ok(engine)
     }
 }
 
@@ -286,8 +299,9 @@ impl Server {
     pub fn restart_empty(&mut self) -> io::Result<()> {
         self.disconnect_all();
         self.shared.stopping.store(false, Ordering::Release);
+        let new = self.builder.new_engine(self.shared.clock.now())?;
         let mut engine = self.shared.lock();
-        *engine = self.builder.new_engine(self.shared.clock.now());
+        *engine = new;
         drop(engine);
         self.listen()
     }
@@ -588,7 +602,7 @@ fn prepare(
     let (keep_alive, open) = match shared.lock_unless_busy() {
         Some(engine) => {
             let hot = &engine.config.hot;
-            let open = hot.protected_mode && !engine.config.requires_auth();
+            let open = hot.protected_mode && engine.users.default_needs_no_password();
             (hot.tcp_keepalive, open)
         }
         None => (0, !shared.auth_required.load(Ordering::Relaxed)),

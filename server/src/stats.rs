@@ -68,7 +68,8 @@ pub struct Stats {
     pub bytes_out: Meter,
     pub output_limit_disconnections: u64,
     pub query_limit_disconnections: u64,
-    pub denied_logins: u64,
+    /// How often something was denied to a user, by the reason that the ACL log gives.
+    pub denied: BTreeMap<&'static str, u64>,
     by_command: HashMap<usize, (&'static Command, CommandStats), BuildHasherDefault<Address>>,
     by_error: BTreeMap<Vec<u8>, u64>,
 }
@@ -85,7 +86,7 @@ impl Stats {
             bytes_out: Meter::default(),
             output_limit_disconnections: 0,
             query_limit_disconnections: 0,
-            denied_logins: 0,
+            denied: BTreeMap::new(),
             by_command: HashMap::default(),
             by_error: BTreeMap::new(),
         }

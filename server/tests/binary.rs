@@ -155,6 +155,30 @@ fn a_file_is_read_and_options_overrule_it() {
 }
 
 #[test]
+fn users_of_a_file_are_there_and_rewritten() {
+    let file = std::env::temp_dir().join(format!("khoa-users-{}.conf", std::process::id()));
+    std::fs::write(&file, "user alice on nopass ~* +@all\ntimeout 7\n").unwrap();
+    let server = Running::start(&[file.to_str().unwrap(), "--user", "bob on +@all -get"]);
+    assert_eq!(
+        server.ask("AUTH alice x\r\nACL DELUSER bob\r\nCONFIG REWRITE"),
+        "+OK\r\n:1\r\n+OK\r\n"
+    );
+    let rewritten = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let users: Vec<&str> = rewritten
+        .lines()
+        .filter(|line| line.starts_with("user "))
+        .collect();
+    assert_eq!(
+        users,
+        [
+            "user alice on nopass ~* resetchannels +@all",
+            "user default on nopass ~* &* +@all"
+        ]
+    );
+}
+
+#[test]
 fn a_dash_reads_standard_input() {
     let server = Running::start_with_input(&["-"], "databases 2\n");
     assert_eq!(server.ask("SELECT 2"), "-ERR DB index is out of range\r\n");

@@ -2,7 +2,7 @@
 
 use super::{help::help, *};
 use crate::{
-    acl::{DEFAULT, LogEntry, Permissions, User},
+    acl::{self, DEFAULT, LogEntry, Permissions, Request, User, join_selectors},
     client_list,
     command::spec::{Categories, Flags},
 };
@@ -92,7 +92,7 @@ pub const COMMANDS: &[Command] = &[Command {
             arity: 2,
             flags: ADMINS,
             summary: "Reads the users from the ACL file.",
-            handler: acl_file,
+            handler: acl_load,
             ..ROW
         },
         Command {
@@ -111,7 +111,7 @@ pub const COMMANDS: &[Command] = &[Command {
             flags: ADMINS,
             tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
             summary: "Writes the users to the ACL file.",
-            handler: acl_file,
+            handler: acl_save,
             ..ROW
         },
         Command {
@@ -186,30 +186,13 @@ fn acl_deluser(call: &mut Call<'_>) -> Result<(), Stop> {
     if names.contains(&DEFAULT.as_bytes()) {
         return Err(Error::text("ERR The 'default' user cannot be removed").into());
     }
-    let mut deleted = 0;
-    for name in names {
-        if call.engine.users.remove(name) {
-            deleted += 1;
-            end_sessions(call, name);
-        }
+    let users = &mut call.engine.users;
+    let deleted = names.iter().filter(|name| users.remove(name)).count();
+    if deleted > 0 {
+        call.engine.end_unfit_sessions(call.session);
     }
-    call.reply.integer(deleted);
+    call.reply.integer(deleted as i64);
     Ok(())
-}
-
-fn end_sessions(call: &mut Call<'_>, name: &[u8]) {
-    if call.session.user.as_bytes() == name {
-        call.session.closing = true;
-    }
-    let others = call
-        .engine
-        .sessions
-        .iter()
-        .filter(|other| other.user.as_bytes() == name);
-    let ids: Vec<_> = others.map(|other| other.id).collect();
-    for id in ids {
-        call.engine.kill(id);
-    }
 }
 
 fn acl_dryrun(call: &mut Call<'_>) -> Result<(), Stop> {
@@ -225,9 +208,17 @@ fn acl_dryrun(call: &mut Call<'_>) -> Result<(), Stop> {
     if !command.accepts(request.len()) {
         return Err(wrong_arity(command).into());
     }
-    match call.engine.users.check(&user.name, command, request) {
+    let asked = Request {
+        command,
+        args: request,
+        db: call.session.db,
+        databases: call.engine.keys.databases(),
+    };
+    match call.engine.users.check(&user.name, asked) {
         Ok(()) => call.reply.ok(),
-        Err(denied) => call.reply.bulk(&denied.dry_run(&user.name, command)),
+        Err(denied) => call
+            .reply
+            .bulk(&denied.dry_run(&user.name, command, request)),
     }
     Ok(())
 }
@@ -288,7 +279,7 @@ fn write_permissions(reply: &mut dyn Reply, permissions: &Permissions) {
         ("commands", permissions.commands().into_bytes()),
         ("keys", permissions.keys()),
         ("channels", permissions.channels()),
-        ("databases", b"alldbs".to_vec()),
+        ("databases", permissions.databases().into_bytes()),
     ];
     for (name, value) in fields {
         reply.bulk(name.as_bytes());
@@ -305,13 +296,42 @@ fn acl_list(call: &mut Call<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-fn acl_file(_call: &mut Call<'_>) -> Result<(), Stop> {
-    Err(Error::text(
+fn acl_load(call: &mut Call<'_>) -> Result<(), Stop> {
+    let path = acl_file(call)?;
+    let users = acl::file::read(&path, call.engine.config.listens_to_all())
+        .map_err(|why| Error::owned(format!("ERR {why}")))?;
+    call.engine.users.replace(users);
+    call.engine.end_unfit_sessions(call.session);
+    call.reply.ok();
+    Ok(())
+}
+
+/// The ACL file that the settings name.
+fn acl_file(call: &Call<'_>) -> Result<String, Error> {
+    const NONE: Error = Error::text(
         "ERR This instance is not configured to use an ACL file. You may want to specify users \
         via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a \
         configuration file set) in order to store users in the configuration.",
-    )
-    .into())
+    );
+    let path = call.engine.config.get("aclfile");
+    if path.is_empty() {
+        return Err(NONE);
+    }
+    Ok(path.to_owned())
+}
+
+fn acl_save(call: &mut Call<'_>) -> Result<(), Stop> {
+    const FAILED: Error = Error::text(
+        "ERR There was an error trying to save the ACLs. Please check the server logs for more \
+        information",
+    );
+    let path = acl_file(call)?;
+    acl::file::write(&path, &call.engine.users).map_err(|error| {
+        tracing::warn!(%error, path, "the ACL file was not written");
+        FAILED
+    })?;
+    call.reply.ok();
+    Ok(())
 }
 
 fn acl_log(call: &mut Call<'_>) -> Result<(), Stop> {
@@ -373,20 +393,32 @@ fn write_entry(reply: &mut dyn Reply, entry: &LogEntry, now: u64) {
 fn acl_setuser(call: &mut Call<'_>) -> Result<(), Stop> {
     const BAD_NAME: Error = Error::text("ERR Usernames can't contain spaces or null characters");
     let name = std::str::from_utf8(call.arg(2)).map_err(|_| BAD_NAME)?;
-    if name.contains([' ', '\0']) {
+    if !acl::is_name(name) {
         return Err(BAD_NAME.into());
     }
+    let all_channels = call.engine.config.listens_to_all();
+    let modifiers = join_selectors(&call.args[3..]).map_err(|open| {
+        let text = b"ERR Unmatched parenthesis in acl selector starting at '";
+        Error::owned([text, open, b"'."].concat())
+    })?;
     let known = call.engine.users.get(name.as_bytes());
-    let mut user = known.cloned().unwrap_or_else(|| User::new(name));
-    for modifier in &call.args[3..] {
-        user.modify(modifier).map_err(|why| {
-            let modifier = String::from_utf8_lossy(modifier);
+    let is_new = known.is_none();
+    let mut user = known
+        .cloned()
+        .unwrap_or_else(|| User::new(name, all_channels));
+    for modifier in &modifiers {
+        user.modify(modifier, all_channels).map_err(|why| {
+            let end = memchr::memchr(0, modifier).unwrap_or(modifier.len());
+            let (modifier, why) = (String::from_utf8_lossy(&modifier[..end]), why.text());
             Error::owned(format!(
                 "ERR Error in ACL SETUSER modifier '{modifier}': {why}"
             ))
         })?;
     }
     call.engine.users.put(user);
+    if !is_new {
+        call.engine.end_unfit_sessions(call.session);
+    }
     call.reply.ok();
     Ok(())
 }
@@ -420,8 +452,10 @@ pub fn log_denied(
 ) {
     let mut client = Vec::new();
     client_list::describe(&mut client, session, engine, 0);
+    client.pop_if(|last| *last == b'\n');
     let now = engine.keys.now().millis();
-    engine.users.log.add(LogEntry {
+    *engine.stats.denied.entry(reason).or_default() += 1;
+    let entry = LogEntry {
         id: 0,
         count: 1,
         reason,
@@ -431,5 +465,7 @@ pub fn log_denied(
         client,
         created: now,
         updated: now,
-    });
+    };
+    let max_len = engine.config.int("acllog-max-len").max(0) as usize;
+    engine.users.log.add(entry, max_len);
 }

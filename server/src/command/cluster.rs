@@ -70,7 +70,12 @@ pub const COMMANDS: &[Command] = &[
             Command {
                 name: "cluster|cancelslotmigrations",
                 arity: 2,
-                flags: Flags::of([Flags::ADMIN, Flags::STALE, Flags::NO_ASYNC_LOADING]),
+                flags: Flags::of([
+                    Flags::ADMIN,
+                    Flags::STALE,
+                    Flags::NO_ASYNC_LOADING,
+                    Flags::ALL_DBS,
+                ]),
                 group: "cluster",
                 since: "9.0.0",
                 summary: "Stops the moves of slots that this node began.",
@@ -140,7 +145,12 @@ pub const COMMANDS: &[Command] = &[
             Command {
                 name: "cluster|flushslot",
                 arity: -3,
-                flags: Flags::of([Flags::WRITE, Flags::ADMIN, Flags::NO_ASYNC_LOADING]),
+                flags: Flags::of([
+                    Flags::WRITE,
+                    Flags::ADMIN,
+                    Flags::NO_ASYNC_LOADING,
+                    Flags::ALL_DBS,
+                ]),
                 categories: Categories::KEYSPACE,
                 group: "cluster",
                 since: "9.0.0",
@@ -254,7 +264,12 @@ pub const COMMANDS: &[Command] = &[
             Command {
                 name: "cluster|migrateslots",
                 arity: -4,
-                flags: Flags::of([Flags::ADMIN, Flags::STALE, Flags::NO_ASYNC_LOADING]),
+                flags: Flags::of([
+                    Flags::ADMIN,
+                    Flags::STALE,
+                    Flags::NO_ASYNC_LOADING,
+                    Flags::ALL_DBS,
+                ]),
                 group: "cluster",
                 since: "9.0.0",
                 summary: "Begins to move slots to other nodes.",

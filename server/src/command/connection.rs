@@ -2,6 +2,7 @@
 
 use super::{acl::log_denied, *};
 use crate::{
+    acl::DEFAULT,
     command::spec::{Categories, Flags},
     info::{self, REDIS_VERSION},
     reply::Protocol,
@@ -128,10 +129,8 @@ fn auth(call: &mut Call<'_>) -> Result<(), Stop> {
         Are you sure your configuration is correct?",
     );
     match *call.args {
-        [_, password] if !call.engine.is_open() => {
-            log_in(call.engine, call.session, b"default", password)?;
-        }
-        [_, _] => return Err(NO_PASSWORD.into()),
+        [_, _] if call.engine.users.default_needs_no_password() => return Err(NO_PASSWORD.into()),
+        [_, password] => log_in(call.engine, call.session, DEFAULT.as_bytes(), password)?,
         [_, user, password] => log_in(call.engine, call.session, user, password)?,
         _ => return Err(Error::SYNTAX.into()),
     }
@@ -146,17 +145,10 @@ fn log_in(
     user: &[u8],
     password: &[u8],
 ) -> Result<(), Error> {
-    let known = engine.config.get("requirepass").as_bytes();
-    let right = match user {
-        b"default" if !known.is_empty() => same_secret(known, password),
-        _ => engine
-            .users
-            .get(user)
-            .is_some_and(|user| user.admits(password)),
-    };
+    let known = engine.users.get(user);
+    let right = known.is_some_and(|user| user.admits(password));
     let name = String::from_utf8_lossy(user);
     if !right {
-        engine.stats.denied_logins += 1;
         let command = session.last_command.map_or("auth", |command| command.name);
         let object = command.to_uppercase().into_bytes();
         log_denied(engine, session, &name, "toplevel", ("auth", object));
@@ -165,12 +157,6 @@ fn log_in(
     session.user = name.into();
     session.authenticated = true;
     Ok(())
-}
-
-/// Compares in a time that does not tell how much of the guess is right.
-fn same_secret(known: &[u8], guess: &[u8]) -> bool {
-    let differing = known.iter().zip(guess).fold(0, |all, (a, b)| all | (a ^ b));
-    known.len() == guess.len() && differing == 0
 }
 
 /// A name as CLIENT LIST can show it between spaces.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{acl::log_denied, help, *};
+use super::{help, *};
 use crate::{
+    acl::Request,
     command::spec::{Categories, Flags, KeySpec},
     engine::OUT_OF_MEMORY,
     glob,
@@ -403,19 +404,8 @@ impl ScriptHost<'_> {
             return Err(WRITES);
         }
         self.engine
-            .users
-            .check(&self.session.user, command, args)
-            .map_err(|denied| {
-                let user = self.session.user.clone();
-                log_denied(
-                    self.engine,
-                    self.session,
-                    &user,
-                    "lua",
-                    denied.logged(command),
-                );
-                denied.script_error(&user, command)
-            })?;
+            .permit(self.session, command, args, "lua")
+            .map_err(|denied| denied.script_error(&self.session.user, command))?;
         Ok(command)
     }
 }
@@ -448,8 +438,14 @@ impl Host for ScriptHost<'_> {
 
     fn acl_check(&mut self, args: &[&[u8]]) -> Option<bool> {
         let command = lookup(args).ok()?;
+        let request = Request {
+            command,
+            args,
+            db: self.session.db,
+            databases: self.engine.keys.databases(),
+        };
         let users = &self.engine.users;
-        let allowed = || users.check(&self.session.user, command, args).is_ok();
+        let allowed = || users.check(&self.session.user, request).is_ok();
         command.accepts(args.len()).then(allowed)
     }
 

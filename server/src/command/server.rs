@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::*;
 use crate::{
+    acl::User,
     blocking::{self, OnTimeout},
     bytestr::ByteStr,
     command::spec::{Categories, Flags},
@@ -178,7 +179,7 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "flushall",
         arity: -1,
-        flags: Flags::WRITE,
+        flags: Flags::WRITE.with(Flags::ALL_DBS),
         categories: Categories::of([Categories::KEYSPACE, Categories::DANGEROUS]),
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
         group: "server",
@@ -532,7 +533,13 @@ fn config_rewrite(call: &mut Call<'_>) -> Result<(), Stop> {
     if call.engine.config.file.is_empty() {
         return Err(Error::text("ERR The server is running without a config file").into());
     }
-    if let Err(error) = call.engine.config.rewrite() {
+    let engine = &call.engine;
+    let users: Vec<Vec<u8>> = if engine.config.get("aclfile").is_empty() {
+        engine.users.iter().map(User::describe).collect()
+    } else {
+        Vec::new()
+    };
+    if let Err(error) = engine.config.rewrite(&users) {
         return Err(Error::owned(format!("ERR Rewriting config file: {error}")).into());
     }
     call.reply.ok();
@@ -558,6 +565,13 @@ fn config_set(call: &mut Call<'_>) -> Result<(), Stop> {
             Refusal::Unknown => unknown_setting(pairs[index].0.as_bytes()),
             refusal => refused_setting(pairs[index].0.as_bytes(), &refusal.to_string()),
         })?;
+    if pairs
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("requirepass"))
+    {
+        let password = call.engine.config.get("requirepass").as_bytes();
+        call.engine.users.set_default_password(password);
+    }
     call.engine.apply_config();
     call.reply.ok();
     Ok(())

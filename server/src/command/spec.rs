@@ -29,8 +29,8 @@ impl Flags {
     pub const ALL_DBS: Flags = Flags(1 << 20);
 
     /// The names, in the order in which COMMAND INFO gives them.
-    /// `MAY_REPLICATE` has none that is shown.
-    const NAMES: [(Flags, &'static str); 20] = [
+    /// `MAY_REPLICATE` and `ALL_DBS` have none that is shown.
+    const NAMES: [(Flags, &'static str); 19] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
@@ -50,7 +50,6 @@ impl Flags {
         (Flags::NO_MULTI, "no_multi"),
         (Flags::MOVABLEKEYS, "movablekeys"),
         (Flags::ALLOW_BUSY, "allow_busy"),
-        (Flags::ALL_DBS, "all_dbs"),
     ];
 
     #[must_use]

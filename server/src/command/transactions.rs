@@ -136,7 +136,20 @@ fn run_queue(call: &mut Call<'_>, transaction: &Transaction) {
     call.session.executing = Some(transaction.queue.len());
     call.reply.array(transaction.queue.len());
     for queued in &transaction.queue {
+        // Its user is gone: the connection ends with what has been said.
+        if call.session.closing {
+            break;
+        }
         let args: Args<'_> = queued.args.iter().map(Vec::as_slice).collect();
+        let permitted = call
+            .engine
+            .permit(call.session, queued.command, &args, "multi");
+        if let Err(denied) = permitted {
+            let error = denied.late_error();
+            call.engine.stats.error(error.code());
+            call.reply.error(&error);
+            continue;
+        }
         let ran = call
             .engine
             .call(call.session, queued.command, &args, call.reply);
