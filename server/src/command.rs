@@ -86,7 +86,14 @@ pub struct Command {
     pub tips: &'static [&'static str],
     pub group: &'static str,
     pub since: &'static str,
+    /// What came later, each with the version that brought it.
+    pub history: &'static [(&'static str, &'static str)],
+    /// Since when another command is to be used, and which.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    /// Is it for servers among themselves and for tests?
+    pub internal: bool,
     pub summary: &'static str,
+    /// Empty where none can be told.
     pub complexity: &'static str,
     /// The arguments in the notation that [`spec::parse_args`] reads.
     pub args: &'static str,
@@ -105,6 +112,9 @@ impl Command {
         tips: &[],
         group: "generic",
         since: "1.0.0",
+        history: &[],
+        deprecated: None,
+        internal: false,
         summary: "",
         complexity: "O(1)",
         args: "",

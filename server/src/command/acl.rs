@@ -64,6 +64,14 @@ pub const COMMANDS: &[Command] = &[Command {
             name: "acl|getuser",
             arity: 3,
             flags: ADMINS,
+            history: &[
+                ("6.2.0", "Tells the channels too."),
+                (
+                    "7.0.0",
+                    "Tells the selectors, and gives keys and channels as rules.",
+                ),
+                ("9.1.0", "Tells the databases."),
+            ],
             summary: "Returns what a user may do.",
             complexity: "O(N) where N is the number of rules",
             args: "username:string",
@@ -92,6 +100,7 @@ pub const COMMANDS: &[Command] = &[Command {
             arity: 2,
             flags: ADMINS,
             summary: "Reads the users from the ACL file.",
+            complexity: "O(N) where N is the number of users",
             handler: acl_load,
             ..ROW
         },
@@ -99,6 +108,7 @@ pub const COMMANDS: &[Command] = &[Command {
             name: "acl|log",
             arity: -2,
             flags: ADMINS,
+            history: &[("7.2.0", "Numbers the entries and dates them.")],
             summary: "Returns what was denied lately, or forgets it.",
             complexity: "O(N) where N is the number of entries shown",
             args: "[operation<count:integer|RESET>]",
@@ -111,6 +121,7 @@ pub const COMMANDS: &[Command] = &[Command {
             flags: ADMINS,
             tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
             summary: "Writes the users to the ACL file.",
+            complexity: "O(N) where N is the number of users",
             handler: acl_save,
             ..ROW
         },
@@ -119,6 +130,14 @@ pub const COMMANDS: &[Command] = &[Command {
             arity: -3,
             flags: ADMINS,
             tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+            history: &[
+                ("6.2.0", "Knows rules of channels."),
+                (
+                    "7.0.0",
+                    "Knows selectors, and keys to read or to write only.",
+                ),
+                ("9.1.0", "Knows rules of databases."),
+            ],
             summary: "Makes a user, or changes what it may do.",
             complexity: "O(N) where N is the number of rules",
             args: "username:string [rule:string...]",

@@ -19,9 +19,13 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "bitmap",
         since: "2.6.0",
+        history: &[
+            ("7.0.0", "Knows `BYTE` and `BIT`."),
+            ("8.0.0", "Counts to the last byte when `end` is left out."),
+        ],
         summary: "Counts the set bits of a string, or of a part of it.",
         complexity: "O(N) where N is the length of the part in bytes",
-        args: "key:key [range(start:integer [end-unit-block(end:integer [unit<BYTE|BIT>])])]",
+        args: "key:key [range(start:integer [end-unit-block(end:integer [unit<BYTE|BIT>{7.0.0}])])]",
         handler: bitcount,
         ..Command::BASE
     },
@@ -79,9 +83,11 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "bitmap",
         since: "2.8.7",
+        history: &[("7.0.0", "Knows `BYTE` and `BIT`.")],
         summary: "Finds the first bit of a value in a string, or in a part of it.",
         complexity: "O(N) where N is the length of the part in bytes",
-        args: "key:key bit:integer [range(start:integer [end-unit-block(end:integer [unit<BYTE|BIT>])])]",
+        args: "key:key bit:integer [range(start:integer [end-unit-block(end:integer [unit<BYTE|\
+               BIT>{7.0.0}])])]",
         handler: bitpos,
         ..Command::BASE
     },

@@ -146,21 +146,45 @@ pub const COMMANDS: &[Command] = &[Command {
             categories: Categories::CONNECTION,
             group: "connection",
             since: "2.4.0",
+            history: &[
+                ("2.8.12", "Takes filters."),
+                ("2.8.12", "Filters by `ID`."),
+                ("3.2.0", "Knows the type `master`."),
+                (
+                    "5.0.0",
+                    "Knows the type `replica`, of which `slave` is an older name.",
+                ),
+                ("6.2.0", "Filters by `LADDR`."),
+                ("8.0.0", "Filters by `MAXAGE`."),
+                (
+                    "8.0.0",
+                    "Knows the type `primary`, of which `master` is an older name.",
+                ),
+                ("8.1.0", "Takes several numbers behind `ID`."),
+                (
+                    "9.0.0",
+                    "Filters by `NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA` \
+                     and `IP`, and by the opposites of all filters.",
+                ),
+            ],
             summary: "Closes the connections that fit the filters.",
             complexity: "O(N) where N is the number of clients",
-            args: "filter<old-format:string|new-format<[ID@client-id:integer...]|\
-                    [TYPE@client-type<NORMAL|MASTER|PRIMARY|SLAVE|REPLICA|PUBSUB>]|\
-                    [USER@username:string]|[ADDR@addr:string]|[LADDR@laddr:string]|\
-                    [SKIPME@skipme<YES|NO>]|[MAXAGE@maxage:integer]|[NAME@name:string]|\
-                    [IDLE@idle:integer]|[FLAGS@flags:string]|[LIB-NAME@lib-name:string]|\
-                    [LIB-VER@lib-ver:string]|[DB@db:integer]|[CAPA@capa:string]|[IP@ip:string]|\
-                    [NOT-TYPE@not-client-type<NORMAL|MASTER|PRIMARY|SLAVE|REPLICA|PUBSUB>]|\
-                    [NOT-ID@not-client-id:integer...]|[NOT-USER@not-username:string]|\
-                    [NOT-ADDR@not-addr:string]|[NOT-LADDR@not-laddr:string]|\
-                    [NOT-NAME@not-name:string]|[NOT-FLAGS@not-flags:string]|\
-                    [NOT-LIB-NAME@not-lib-name:string]|[NOT-LIB-VER@not-lib-ver:string]|\
-                    [NOT-DB@not-db:integer]|[NOT-CAPA@not-capa:string]|\
-                    [NOT-IP@not-ip:string]>...>",
+            args: "filter<old-format:string{=ip:port <2.8.12}|\
+                   new-format<[ID@client-id:integer{2.8.12}...]|[TYPE@client-type<NORMAL|\
+                   MASTER{3.2.0}|PRIMARY{8.0.0}|SLAVE|REPLICA{5.0.0}|PUBSUB>{2.8.12}]|\
+                   [USER@username:string]|[ADDR@addr:string{=ip:port}]|\
+                   [LADDR@laddr:string{=ip:port 6.2.0}]|[SKIPME@skipme<YES|NO>]|\
+                   [MAXAGE@maxage:integer{8.0.0}]|[NAME@name:string{9.0.0}]|\
+                   [IDLE@idle:integer{9.0.0}]|[FLAGS@flags:string{9.0.0}]|\
+                   [LIB-NAME@lib-name:string{9.0.0}]|[LIB-VER@lib-ver:string{9.0.0}]|\
+                   [DB@db:integer{9.0.0}]|[CAPA@capa:string{9.0.0}]|[IP@ip:string{9.0.0}]|\
+                   [NOT-TYPE@not-client-type<NORMAL|MASTER|PRIMARY|SLAVE|REPLICA|PUBSUB>{9.0.0}]|\
+                   [NOT-ID@not-client-id:integer{9.0.0}...]|[NOT-USER@not-username:string{9.0.0}]|\
+                   [NOT-ADDR@not-addr:string{=ip:port 9.0.0}]|\
+                   [NOT-LADDR@not-laddr:string{=ip:port 9.0.0}]|[NOT-NAME@not-name:string{9.0.0}]|\
+                   [NOT-FLAGS@not-flags:string{9.0.0}]|[NOT-LIB-NAME@not-lib-name:string{9.0.0}]|\
+                   [NOT-LIB-VER@not-lib-ver:string{9.0.0}]|[NOT-DB@not-db:integer{9.0.0}]|\
+                   [NOT-CAPA@not-capa:string{9.0.0}]|[NOT-IP@not-ip:string{9.0.0}]>...>",
             handler: client_kill,
             ..Command::BASE
         },
@@ -172,19 +196,47 @@ pub const COMMANDS: &[Command] = &[Command {
             tips: &["nondeterministic_output"],
             group: "connection",
             since: "2.4.0",
+            history: &[
+                ("2.8.12", "Shows `id`."),
+                ("5.0.0", "Filters by `TYPE`."),
+                ("6.0.0", "Shows `user`."),
+                (
+                    "6.2.0",
+                    "Shows `argv-mem`, `tot-mem`, `laddr` and `redir`, and filters by `ID`.",
+                ),
+                ("7.0.0", "Shows `resp`, `multi-mem`, `rbs` and `rbp`."),
+                ("7.0.3", "Shows `ssub`."),
+                (
+                    "8.0.0",
+                    "Knows the type `primary`, of which `master` is an older name.",
+                ),
+                (
+                    "8.1.0",
+                    "Filters by `USER`, `ADDR`, `LADDR`, `SKIPME` and `MAXAGE`.",
+                ),
+                (
+                    "9.0.0",
+                    "Filters by `NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA` \
+                     and `IP`, and by the opposites of all filters.",
+                ),
+            ],
             summary: "Returns a line for every connection that fits the filters.",
             complexity: "O(N) where N is the number of clients",
-            args: "[TYPE@client-type<NORMAL|MASTER|REPLICA|PUBSUB>] [ID@client-id:integer...] \
-                    [USER@username:string] [ADDR@addr:string] [LADDR@laddr:string] \
-                    [SKIPME@skipme<YES|NO>] [MAXAGE@maxage:integer] [NAME@name:string] \
-                    [IDLE@idle:integer] [FLAGS@flags:string] [LIB-NAME@lib-name:string] \
-                    [LIB-VER@lib-ver:string] [DB@db:integer] [CAPA@capa:string] [IP@ip:string] \
-                    [NOT-TYPE@not-client-type<NORMAL|MASTER|REPLICA|PUBSUB>] \
-                    [NOT-ID@not-client-id:integer...] [NOT-USER@not-username:string] \
-                    [NOT-ADDR@not-addr:string] [NOT-LADDR@not-laddr:string] \
-                    [NOT-NAME@not-name:string] [NOT-FLAGS@not-flags:string] \
-                    [NOT-LIB-NAME@not-lib-name:string] [NOT-LIB-VER@not-lib-ver:string] \
-                    [NOT-DB@not-db:integer] [NOT-CAPA@not-capa:string] [NOT-IP@not-ip:string]",
+            args: "[TYPE@client-type<NORMAL|MASTER|REPLICA|PUBSUB>{5.0.0}] \
+                   [ID@client-id:integer{6.2.0}...] [USER@username:string{8.1.0}] \
+                   [ADDR@addr:string{=ip:port 8.1.0}] [LADDR@laddr:string{=ip:port 8.1.0}] \
+                   [SKIPME@skipme<YES|NO>{8.1.0}] [MAXAGE@maxage:integer{8.1.0}] \
+                   [NAME@name:string{9.0.0}] [IDLE@idle:integer{9.0.0}] \
+                   [FLAGS@flags:string{9.0.0}] [LIB-NAME@lib-name:string{9.0.0}] \
+                   [LIB-VER@lib-ver:string{9.0.0}] [DB@db:integer{9.0.0}] \
+                   [CAPA@capa:string{9.0.0}] [IP@ip:string{9.0.0}] \
+                   [NOT-TYPE@not-client-type<NORMAL|MASTER|REPLICA|PUBSUB>{9.0.0}] \
+                   [NOT-ID@not-client-id:integer{9.0.0}...] [NOT-USER@not-username:string{9.0.0}] \
+                   [NOT-ADDR@not-addr:string{=ip:port 9.0.0}] \
+                   [NOT-LADDR@not-laddr:string{=ip:port 9.0.0}] [NOT-NAME@not-name:string{9.0.0}] \
+                   [NOT-FLAGS@not-flags:string{9.0.0}] [NOT-LIB-NAME@not-lib-name:string{9.0.0}] \
+                   [NOT-LIB-VER@not-lib-ver:string{9.0.0}] [NOT-DB@not-db:integer{9.0.0}] \
+                   [NOT-CAPA@not-capa:string{9.0.0}] [NOT-IP@not-ip:string{9.0.0}]",
             handler: client_list,
             ..Command::BASE
         },
@@ -230,8 +282,9 @@ pub const COMMANDS: &[Command] = &[Command {
             categories: Categories::CONNECTION,
             group: "connection",
             since: "3.0.0",
+            history: &[("6.2.0", "Holds back writes only when asked to.")],
             summary: "Holds back the commands of all clients for a time.",
-            args: "timeout:integer [mode<WRITE|ALL>]",
+            args: "timeout:integer [mode<WRITE|ALL>{6.2.0}]",
             handler: client_pause,
             ..Command::BASE
         },

@@ -90,6 +90,10 @@ pub const COMMANDS: &[Command] = &[
                 tips: &["nondeterministic_output"],
                 group: "cluster",
                 since: "3.0.0",
+                history: &[(
+                    "9.0.0",
+                    "Counts no more reports once the node is said to have failed.",
+                )],
                 summary: "Counts the nodes that hold a node for failed.",
                 complexity: "O(N) where N is the number of reports",
                 args: "node-id:string",
@@ -256,8 +260,9 @@ pub const COMMANDS: &[Command] = &[
                 flags: Flags::of([Flags::ADMIN, Flags::STALE, Flags::NO_ASYNC_LOADING]),
                 group: "cluster",
                 since: "3.0.0",
+                history: &[("4.0.0", "Takes the port of the cluster bus.")],
                 summary: "Makes this node join another.",
-                args: "ip:string port:integer [cluster-bus-port:integer]",
+                args: "ip:string port:integer [cluster-bus-port:integer{4.0.0}]",
                 handler: cluster_meet,
                 ..Command::BASE
             },
@@ -331,8 +336,9 @@ pub const COMMANDS: &[Command] = &[
                 flags: Flags::of([Flags::ADMIN, Flags::STALE, Flags::NO_ASYNC_LOADING]),
                 group: "cluster",
                 since: "3.0.0",
+                history: &[("9.0.0", "Makes a replica stand alone with `NO ONE`.")],
                 summary: "Makes this node a replica of another.",
-                args: "args<node-id:string|no-one(NO ONE)>",
+                args: "args<node-id:string|no-one(NO ONE){9.0.0}>",
                 handler: cluster_replicate,
                 ..Command::BASE
             },
@@ -375,9 +381,11 @@ pub const COMMANDS: &[Command] = &[
                 flags: Flags::of([Flags::ADMIN, Flags::STALE, Flags::NO_ASYNC_LOADING]),
                 group: "cluster",
                 since: "3.0.0",
+                history: &[("8.0.0", "Knows `TIMEOUT`.")],
                 summary: "Binds a slot to a node, or marks it as moving.",
-                args: "slot:integer subcommand<IMPORTING@importing:string|\
-                    MIGRATING@migrating:string|NODE@node:string|STABLE> [TIMEOUT@timeout:integer]",
+                args: "slot:integer subcommand<IMPORTING@importing:string{=node-id}|\
+                       MIGRATING@migrating:string{=node-id}|NODE@node:string{=node-id}|STABLE> \
+                       [TIMEOUT@timeout:integer{8.0.0}]",
                 handler: cluster_setslot,
                 ..Command::BASE
             },
@@ -388,6 +396,10 @@ pub const COMMANDS: &[Command] = &[
                 tips: &["nondeterministic_output"],
                 group: "cluster",
                 since: "7.0.0",
+                history: &[(
+                    "9.1.0",
+                    "Tells the `id` of a shard and the `availability-zone` of a node.",
+                )],
                 summary: "Returns which nodes serve which slots, by shard.",
                 complexity: "O(N) where N is the number of nodes",
                 handler: cluster_shards,
@@ -400,6 +412,7 @@ pub const COMMANDS: &[Command] = &[
                 tips: &["nondeterministic_output"],
                 group: "cluster",
                 since: "3.0.0",
+                deprecated: Some(("5.0.0", "`CLUSTER REPLICAS`")),
                 summary: "Returns a line for every replica of a primary, under its old name.",
                 complexity: "O(N) where N is the number of replicas",
                 args: "node-id:string",
@@ -428,6 +441,11 @@ pub const COMMANDS: &[Command] = &[
                 tips: &["nondeterministic_output"],
                 group: "cluster",
                 since: "3.0.0",
+                history: &[
+                    ("4.0.0", "Tells the ids of nodes."),
+                    ("7.0.0", "Tells more of how a node is reached."),
+                    ("9.1.0", "Tells the `availability-zone` of a node."),
+                ],
                 summary: "Returns which nodes serve which ranges of slots.",
                 complexity: "O(N) where N is the number of nodes",
                 handler: cluster_slots,
@@ -439,6 +457,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: Flags::of([Flags::ADMIN, Flags::STALE, Flags::NO_ASYNC_LOADING]),
                 group: "cluster",
                 since: "9.0.0",
+                internal: true,
                 summary: "Moves slots between nodes, sent by the nodes themselves.",
                 complexity: "that of the step",
                 handler: cluster_syncslots,

@@ -23,9 +23,10 @@ pub const COMMANDS: &[Command] = &[
         ]),
         categories: Categories::CONNECTION,
         group: "connection",
+        history: &[("6.0.0", "Takes the name of a user before the password.")],
         summary: "Logs the connection in.",
         complexity: "O(N) where N is the number of passwords of the user",
-        args: "[username:string] password:string",
+        args: "[username:string{6.0.0}] password:string",
         handler: auth,
         ..Command::BASE
     },
@@ -54,6 +55,13 @@ pub const COMMANDS: &[Command] = &[
         categories: Categories::CONNECTION,
         group: "connection",
         since: "6.0.0",
+        history: &[
+            ("8.1.0", "Tells the `availability_zone` when there is one."),
+            (
+                "6.2.0",
+                "Only tells of the connection when no version is given.",
+            ),
+        ],
         summary: "Chooses the protocol version, logs in and names the connection if asked.",
         args: "[arguments(protover:integer [AUTH@auth(username:string password:string)] \
             [SETNAME@clientname:string])]",

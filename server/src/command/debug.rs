@@ -19,6 +19,7 @@ pub const COMMANDS: &[Command] = &[Command {
     arity: -2,
     flags: Flags::of([Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]),
     group: "server",
+    internal: true,
     summary: "Holds commands for tests of the server itself.",
     complexity: "that of the subcommand",
     handler: debug,

@@ -21,9 +21,11 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RW update", 1)],
         group: "geo",
         since: "3.2.0",
+        history: &[("6.2.0", "Knows `NX`, `XX` and `CH`.")],
         summary: "Adds places to a sorted set, under their geohashes as scores.",
         complexity: "O(log N) for each place",
-        args: "key:key [condition<NX|XX>] [change=CH] data(longitude:double latitude:double member:string)...",
+        args: "key:key [condition<NX|XX>{6.2.0}] [change=CH{6.2.0}] data(longitude:double \
+               latitude:double member:string)...",
         handler: geoadd,
         ..Command::BASE
     },
@@ -104,9 +106,16 @@ pub const COMMANDS: &[Command] = &[
         ],
         group: "geo",
         since: "3.2.0",
+        history: &[
+            ("6.2.0", "Knows `ANY` behind `COUNT`."),
+            ("7.0.0", "Takes units in upper case."),
+        ],
         summary: "Returns the members around a place, or stores them.",
         complexity: "O(N + log M) where N is the number of members in the squares around the area and M that of the set",
-        args: "key:key longitude:double latitude:double radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count-block(COUNT@count:integer [ANY])] [order<ASC|DESC>] [store<STORE@storekey:key|STOREDIST@storedistkey:key>]",
+        args: "key:key longitude:double latitude:double radius:double unit<M|KM|FT|MI> \
+               [WITHCOORD] [WITHDIST] [WITHHASH] [count-block(COUNT@count:integer [ANY{6.2.0}])] \
+               [order<ASC|DESC>] [store<STORE@storekey:key{=key}|\
+               STOREDIST@storedistkey:key{=key}>]",
         handler: georadius,
         ..Command::BASE
     },
@@ -118,9 +127,15 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "geo",
         since: "3.2.10",
+        history: &[
+            ("6.2.0", "Knows `ANY` behind `COUNT`."),
+            ("7.0.0", "Takes units in upper case."),
+        ],
         summary: "Returns the members around a place.",
         complexity: "O(N + log M) where N is the number of members in the squares around the area and M that of the set",
-        args: "key:key longitude:double latitude:double radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count-block(COUNT@count:integer [ANY])] [order<ASC|DESC>]",
+        args: "key:key longitude:double latitude:double radius:double unit<M|KM|FT|MI> \
+               [WITHCOORD] [WITHDIST] [WITHHASH] [count-block(COUNT@count:integer [ANY{6.2.0}])] \
+               [order<ASC|DESC>]",
         handler: georadius,
         ..Command::BASE
     },
@@ -160,9 +175,15 @@ pub const COMMANDS: &[Command] = &[
         ],
         group: "geo",
         since: "3.2.0",
+        history: &[
+            ("6.2.0", "Knows `ANY` behind `COUNT`."),
+            ("7.0.0", "Takes units in upper case."),
+        ],
         summary: "Returns the members around another, or stores them.",
         complexity: "O(N + log M) where N is the number of members in the squares around the area and M that of the set",
-        args: "key:key member:string radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count-block(COUNT@count:integer [ANY])] [order<ASC|DESC>] [store<STORE@storekey:key|STOREDIST@storedistkey:key>]",
+        args: "key:key member:string radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] \
+               [WITHHASH] [count-block(COUNT@count:integer [ANY])] [order<ASC|DESC>] \
+               [store<STORE@storekey:key{=key}|STOREDIST@storedistkey:key{=key}>]",
         handler: georadius,
         ..Command::BASE
     },
@@ -174,6 +195,10 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "geo",
         since: "3.2.10",
+        history: &[
+            ("6.2.0", "Knows `ANY` behind `COUNT`."),
+            ("7.0.0", "Takes units in upper case."),
+        ],
         summary: "Returns the members around another.",
         complexity: "O(N + log M) where N is the number of members in the squares around the area and M that of the set",
         args: "key:key member:string radius:double unit<M|KM|FT|MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count-block(COUNT@count:integer [ANY])] [order<ASC|DESC>]",
@@ -188,9 +213,18 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "geo",
         since: "6.2.0",
+        history: &[
+            ("7.0.0", "Takes units in upper case."),
+            ("9.0.0", "Knows `BYPOLYGON`."),
+        ],
         summary: "Returns the members within a circle, a box or a polygon.",
         complexity: "O(N + log M) where N is the number of members in the squares around the area and M that of the set",
-        args: "key:key [from<FROMMEMBER@member:string|FROMLONLAT@fromlonlat(longitude:double latitude:double)>] by<circle(BYRADIUS@radius:double unit<M|KM|FT|MI>)|box(BYBOX@width:double height:double unit<M|KM|FT|MI>)|polygon(BYPOLYGON@num-vertices:integer vertices(longitude:double latitude:double)...)> [order<ASC|DESC>] [count-block(COUNT@count:integer [ANY])] [WITHCOORD] [WITHDIST] [WITHHASH]",
+        args: "key:key [from<FROMMEMBER@member:string|FROMLONLAT@fromlonlat(longitude:double \
+               latitude:double)>] by<circle(BYRADIUS@radius:double unit<M|KM|FT|MI>)|\
+               box(BYBOX@width:double height:double unit<M|KM|FT|MI>)|\
+               polygon(BYPOLYGON@num-vertices:integer vertices(longitude:double \
+               latitude:double)...){9.0.0}> [order<ASC|DESC>] [count-block(COUNT@count:integer \
+               [ANY])] [WITHCOORD] [WITHDIST] [WITHHASH]",
         handler: geosearch,
         ..Command::BASE
     },
@@ -202,9 +236,18 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("OW update", 1), KeySpec::one("RO access", 2)],
         group: "geo",
         since: "6.2.0",
+        history: &[
+            ("7.0.0", "Takes units in upper case."),
+            ("9.0.0", "Knows `BYPOLYGON`."),
+        ],
         summary: "Stores the members within a circle, a box or a polygon in another key.",
         complexity: "O(N + log M) where N is the number of members in the squares around the area and M that of the set",
-        args: "destination:key source:key [from<FROMMEMBER@member:string|FROMLONLAT@fromlonlat(longitude:double latitude:double)>] by<circle(BYRADIUS@radius:double unit<M|KM|FT|MI>)|box(BYBOX@width:double height:double unit<M|KM|FT|MI>)|polygon(BYPOLYGON@num-vertices:integer vertices(longitude:double latitude:double)...)> [order<ASC|DESC>] [count-block(COUNT@count:integer [ANY])] [STOREDIST]",
+        args: "destination:key source:key [from<FROMMEMBER@member:string|\
+               FROMLONLAT@fromlonlat(longitude:double latitude:double)>] \
+               by<circle(BYRADIUS@radius:double unit<M|KM|FT|MI>)|box(BYBOX@width:double \
+               height:double unit<M|KM|FT|MI>)|polygon(BYPOLYGON@num-vertices:integer \
+               vertices(longitude:double latitude:double)...){9.0.0}> [order<ASC|DESC>] \
+               [count-block(COUNT@count:integer [ANY])] [STOREDIST]",
         handler: geosearchstore,
         ..Command::BASE
     },

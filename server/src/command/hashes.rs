@@ -26,6 +26,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RW delete", 1)],
         group: "hash",
         since: "2.0.0",
+        history: &[("2.4.0", "Takes several fields.")],
         summary: "Deletes fields of a hash.",
         complexity: "O(N) where N is the number of fields",
         args: "key:key field:string...",
@@ -70,8 +71,8 @@ pub const COMMANDS: &[Command] = &[
         since: "9.0.0",
         summary: "Gives fields a deadline, as a Unix time in seconds.",
         complexity: "O(N) where N is the number of fields",
-        args: "key:key unix-time-seconds:integer [condition<NX|XX|GT|LT>] \
-            FIELDS@fields(numfields:integer field:string...)",
+        args: "key:key unix-time-seconds:integer [condition<NX|XX|GT|LT>{9.0.0}] \
+               FIELDS@fields(numfields:integer{#0} field:string...)",
         handler: hexpireat,
         ..Command::BASE
     },
@@ -85,7 +86,7 @@ pub const COMMANDS: &[Command] = &[
         since: "9.0.0",
         summary: "Returns the deadlines of fields, as Unix times in seconds.",
         complexity: "O(N) where N is the number of fields",
-        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        args: "key:key FIELDS@fields(numfields:integer{#0} field:string...)",
         handler: hexpiretime,
         ..Command::BASE
     },
@@ -127,7 +128,7 @@ pub const COMMANDS: &[Command] = &[
         since: "9.1.0",
         summary: "Returns the values of fields and deletes the fields.",
         complexity: "O(N) where N is the number of fields",
-        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        args: "key:key FIELDS@fields(numfields:integer{#0} field:string...)",
         handler: hgetdel,
         ..Command::BASE
     },
@@ -142,8 +143,8 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the values of fields and changes or removes their deadlines.",
         complexity: "O(N) where N is the number of fields",
         args: "key:key [expiration<EX@seconds:integer|PX@milliseconds:integer|\
-            EXAT@unix-time-seconds:unix-time|PXAT@unix-time-milliseconds:unix-time|PERSIST>] \
-            FIELDS@fields(numfields:integer field:string...)",
+               EXAT@unix-time-seconds:unix-time|PXAT@unix-time-milliseconds:unix-time|PERSIST>] \
+               FIELDS@fields(numfields:integer{#0} field:string...)",
         handler: hgetex,
         ..Command::BASE
     },
@@ -239,7 +240,7 @@ pub const COMMANDS: &[Command] = &[
         since: "9.0.0",
         summary: "Takes the deadlines of fields away.",
         complexity: "O(N) where N is the number of fields",
-        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        args: "key:key FIELDS@fields(numfields:integer{#0} field:string...)",
         handler: hpersist,
         ..Command::BASE
     },
@@ -253,8 +254,8 @@ pub const COMMANDS: &[Command] = &[
         since: "9.0.0",
         summary: "Gives fields a time to live, in milliseconds.",
         complexity: "O(N) where N is the number of fields",
-        args: "key:key milliseconds:integer [condition<NX|XX|GT|LT>] \
-            FIELDS@fields(numfields:integer field:string...)",
+        args: "key:key milliseconds:integer [condition<NX|XX|GT|LT>{9.0.0}] \
+               FIELDS@fields(numfields:integer{#0} field:string...)",
         handler: hpexpire,
         ..Command::BASE
     },
@@ -268,8 +269,8 @@ pub const COMMANDS: &[Command] = &[
         since: "9.0.0",
         summary: "Gives fields a deadline, as a Unix time in milliseconds.",
         complexity: "O(N) where N is the number of fields",
-        args: "key:key unix-time-milliseconds:integer [condition<NX|XX|GT|LT>] \
-            FIELDS@fields(numfields:integer field:string...)",
+        args: "key:key unix-time-milliseconds:integer [condition<NX|XX|GT|LT>{9.0.0}] \
+               FIELDS@fields(numfields:integer{#0} field:string...)",
         handler: hpexpireat,
         ..Command::BASE
     },
@@ -283,7 +284,7 @@ pub const COMMANDS: &[Command] = &[
         since: "9.0.0",
         summary: "Returns the deadlines of fields, as Unix times in milliseconds.",
         complexity: "O(N) where N is the number of fields",
-        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        args: "key:key FIELDS@fields(numfields:integer{#0} field:string...)",
         handler: hpexpiretime,
         ..Command::BASE
     },
@@ -297,7 +298,7 @@ pub const COMMANDS: &[Command] = &[
         since: "9.0.0",
         summary: "Returns how many milliseconds fields have left.",
         complexity: "O(N) where N is the number of fields",
-        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        args: "key:key FIELDS@fields(numfields:integer{#0} field:string...)",
         handler: hpttl,
         ..Command::BASE
     },
@@ -339,6 +340,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RW update", 1)],
         group: "hash",
         since: "2.0.0",
+        history: &[("4.0.0", "Takes several fields with their values.")],
         summary: "Sets fields.",
         complexity: "O(N) where N is the number of fields",
         args: "key:key data(field:string value:string)...",
@@ -356,9 +358,9 @@ pub const COMMANDS: &[Command] = &[
         summary: "Sets fields, with a condition and a deadline if asked.",
         complexity: "O(N) where N is the number of fields",
         args: "key:key [key-condition<NX|XX>] [fields-condition<FNX|FXX>] \
-            [expiration<EX@seconds:integer|PX@milliseconds:integer|\
-            EXAT@unix-time-seconds:unix-time|PXAT@unix-time-milliseconds:unix-time|KEEPTTL>] \
-            FIELDS@fields(numfields:integer data(field:string value:string)...)",
+               [expiration<EX@seconds:integer|PX@milliseconds:integer|\
+               EXAT@unix-time-seconds:unix-time|PXAT@unix-time-milliseconds:unix-time|KEEPTTL>] \
+               FIELDS@fields(numfields:integer{#0} data(field:string value:string)...)",
         handler: hsetex,
         ..Command::BASE
     },
@@ -398,7 +400,7 @@ pub const COMMANDS: &[Command] = &[
         since: "9.0.0",
         summary: "Returns how many seconds fields have left.",
         complexity: "O(N) where N is the number of fields",
-        args: "key:key FIELDS@fields(numfields:integer field:string...)",
+        args: "key:key FIELDS@fields(numfields:integer{#0} field:string...)",
         handler: httl,
         ..Command::BASE
     },

@@ -91,6 +91,7 @@ pub const COMMANDS: &[Command] = &[Command {
             tips: &["nondeterministic_output_order"],
             group: "server",
             since: "2.8.13",
+            history: &[("7.0.0", "Tells of all commands when none is named.")],
             summary: "Describes commands, all when none is named.",
             complexity: "O(N) where N is the number of commands asked for",
             args: "[command-name:string...]",
@@ -398,11 +399,35 @@ fn write_number(reply: &mut dyn Reply, name: &str, value: i64) {
 fn write_docs(reply: &mut dyn Reply, row: &Command) {
     let args = parse_args(row.args).unwrap_or_default();
     reply.bulk(row.name.as_bytes());
-    reply.map(4 + usize::from(!args.is_empty()) + usize::from(!row.subcommands.is_empty()));
+    let flag = match row.deprecated {
+        Some(_) => Some("deprecated"),
+        None => row.internal.then_some("syscmd"),
+    };
+    let given = [
+        !row.complexity.is_empty(),
+        !row.history.is_empty(),
+        flag.is_some(),
+        row.deprecated.is_some(),
+        row.deprecated.is_some(),
+        !args.is_empty(),
+        !row.subcommands.is_empty(),
+    ];
+    reply.map(3 + given.into_iter().filter(|&given| given).count());
     write_pair(reply, "summary", row.summary);
     write_pair(reply, "since", row.since);
     write_pair(reply, "group", row.group);
-    write_pair(reply, "complexity", row.complexity);
+    if !row.complexity.is_empty() {
+        write_pair(reply, "complexity", row.complexity);
+    }
+    if let Some(flag) = flag {
+        reply.bulk(b"doc_flags");
+        write_words(reply, std::iter::once(flag));
+    }
+    if let Some((since, by)) = row.deprecated {
+        write_pair(reply, "deprecated_since", since);
+        write_pair(reply, "replaced_by", by);
+    }
+    write_history(reply, row.history);
     if !args.is_empty() {
         reply.bulk(b"arguments");
         write_args(
@@ -420,6 +445,19 @@ fn write_docs(reply: &mut dyn Reply, row: &Command) {
         for child in row.subcommands {
             write_docs(reply, child);
         }
+    }
+}
+
+fn write_history(reply: &mut dyn Reply, history: &[(&str, &str)]) {
+    if history.is_empty() {
+        return;
+    }
+    reply.bulk(b"history");
+    reply.set(history.len());
+    for (version, text) in history {
+        reply.array(2);
+        reply.bulk(version.as_bytes());
+        reply.bulk(text.as_bytes());
     }
 }
 
@@ -455,7 +493,7 @@ fn write_args(reply: &mut dyn Reply, args: &[Arg], keys: &mut KeyCount) {
 }
 
 fn write_arg(reply: &mut dyn Reply, arg: &Arg, keys: &mut KeyCount) {
-    let index = keys.index_of(arg);
+    let index = arg.key_spec.or_else(|| keys.index_of(arg));
     let flags = [
         (arg.optional, "optional"),
         (arg.multiple, "multiple"),
@@ -464,18 +502,31 @@ fn write_arg(reply: &mut dyn Reply, arg: &Arg, keys: &mut KeyCount) {
     let flagged = flags.iter().any(|&(set, _)| set);
     let leaf = arg.children.is_empty();
     // Name, type, and the text to display or else the children.
-    let optional = [index.is_some(), arg.token.is_some(), flagged];
+    let optional = [
+        index.is_some(),
+        arg.token.is_some(),
+        arg.since.is_some(),
+        arg.deprecated.is_some(),
+        flagged,
+    ];
     reply.map(3 + optional.into_iter().filter(|&given| given).count());
     write_pair(reply, "name", &arg.name);
     write_pair(reply, "type", &arg.kind);
     if leaf {
-        write_pair(reply, "display_text", &arg.name);
+        let shown = arg.display.as_ref().unwrap_or(&arg.name);
+        write_pair(reply, "display_text", shown);
     }
     if let Some(index) = index {
         write_number(reply, "key_spec_index", index);
     }
     if let Some(token) = &arg.token {
         write_pair(reply, "token", token);
+    }
+    if let Some(since) = &arg.since {
+        write_pair(reply, "since", since);
+    }
+    if let Some(version) = &arg.deprecated {
+        write_pair(reply, "deprecated_since", version);
     }
     if flagged {
         reply.bulk(b"flags");

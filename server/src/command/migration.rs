@@ -40,12 +40,18 @@ pub const COMMANDS: &[Command] = &[Command {
     ],
     tips: &["nondeterministic_output"],
     since: "2.6.0",
+    history: &[
+        ("3.0.0", "Knows `COPY` and `REPLACE`."),
+        ("3.0.6", "Knows `KEYS`."),
+        ("4.0.7", "Knows `AUTH`."),
+        ("6.0.0", "Knows `AUTH2`."),
+    ],
     summary: "Moves keys to another server.",
     complexity: "O(N) where N is the size of the values, dumped, sent and restored",
-    args: "host:string port:integer key-selector<key:key|empty-string=> \
-            destination-db:integer timeout:integer [COPY] [REPLACE] \
-            [authentication<AUTH@auth:string|AUTH2@auth2(username:string password:string)>] \
-            [KEYS@keys:key...]",
+    args: "host:string port:integer key-selector<key:key|empty-string=> destination-db:integer \
+           timeout:integer [COPY{3.0.0}] [REPLACE{3.0.0}] \
+           [authentication<AUTH@auth:string{=password 4.0.7}|AUTH2@auth2(username:string \
+           password:string){6.0.0}>] [KEYS@keys:key{=key 3.0.6}...]",
     handler: migrate,
     ..Command::BASE
 }];

@@ -28,6 +28,7 @@ pub const COMMANDS: &[Command] = &[
         group: "server",
         since: "2.8.0",
         summary: "Begins or resumes replication, sent by a replica.",
+        complexity: "",
         args: "replicationid:string offset:integer",
         handler: psync,
         ..Command::BASE
@@ -44,6 +45,7 @@ pub const COMMANDS: &[Command] = &[
         ]),
         group: "server",
         since: "3.0.0",
+        internal: true,
         summary: "Sets up replication, sent by a replica.",
         handler: replconf,
         ..Command::BASE
@@ -74,6 +76,7 @@ pub const COMMANDS: &[Command] = &[
             Flags::NO_ASYNC_LOADING,
         ]),
         group: "server",
+        deprecated: Some(("5.0.0", "`REPLICAOF`")),
         summary: "Makes the server a replica of another, under its old name.",
         args: "args<host-port(host:string port:integer)|no-one(NO ONE)>",
         handler: slaveof,
@@ -90,6 +93,7 @@ pub const COMMANDS: &[Command] = &[
         ]),
         group: "server",
         summary: "Begins replication in its oldest form, sent by a replica.",
+        complexity: "",
         handler: sync,
         ..Command::BASE
     },

@@ -15,10 +15,8 @@ use crate::{
     },
 };
 
-const NOTES_RW: &str =
-    "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
-const NOTES_RO: &str =
-    "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
+const NOTES_RW: &str = "what the script does with them is not known: it may read and change them";
+const NOTES_RO: &str = "what the script does with them is not known: it may read them";
 
 const NO_SCRIPT: Error = Error::text("NOSCRIPT No matching script.");
 const NOTHING_RUNS: Error = Error::text("NOTBUSY No scripts in execution right now.");
@@ -119,7 +117,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: Flags::of([Flags::NOSCRIPT]),
                 since: "3.2.0",
                 summary: "Chooses a debugging mode; there is no debugger, so it must be NO.",
-                args: "mode<YES|SYNC|NO> [engine:string]",
+                args: "mode<YES|SYNC|NO> [engine:string{9.1.0}]",
                 handler: script_debug,
                 ..ROW
             },
@@ -142,9 +140,10 @@ pub const COMMANDS: &[Command] = &[
                 arity: -2,
                 flags: MANAGES,
                 tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+                history: &[("6.2.0", "Knows `ASYNC` and `SYNC`.")],
                 summary: "Forgets every cached script.",
                 complexity: "O(N) where N is the number of scripts cached",
-                args: "[flush-type<ASYNC|SYNC>]",
+                args: "[flush-type<ASYNC|SYNC>{6.2.0}]",
                 handler: script_flush,
                 ..ROW
             },

@@ -37,9 +37,15 @@ pub const COMMANDS: &[Command] = &[
         categories: Categories::of([Categories::KEYSPACE, Categories::DANGEROUS]),
         keys: &[KeySpec::one("OW update", 1)],
         since: "2.6.0",
+        history: &[
+            ("3.0.0", "Knows `REPLACE`."),
+            ("5.0.0", "Knows `ABSTTL`."),
+            ("5.0.0", "Knows `IDLETIME` and `FREQ`."),
+        ],
         summary: "Makes a key from what DUMP returned.",
         complexity: "O(N) where N is the size of the value in bytes; O(N log N) for sorted sets",
-        args: "key:key ttl:integer serialized-value:string [REPLACE] [ABSTTL] [IDLETIME@seconds:integer] [FREQ@frequency:integer]",
+        args: "key:key ttl:integer serialized-value:string [REPLACE{3.0.0}] [ABSTTL{5.0.0}] \
+               [IDLETIME@seconds:integer{5.0.0}] [FREQ@frequency:integer{5.0.0}]",
         handler: restore,
         ..Command::BASE
     },
@@ -51,9 +57,16 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("OW update", 1)],
         group: "server",
         since: "3.0.0",
+        history: &[
+            ("3.0.0", "Knows `REPLACE`."),
+            ("5.0.0", "Knows `ABSTTL`."),
+            ("5.0.0", "Knows `IDLETIME` and `FREQ`."),
+        ],
+        internal: true,
         summary: "Makes a key from what DUMP returned, while a slot moves.",
         complexity: "O(N) where N is the size of the value in bytes; O(N log N) for sorted sets",
-        args: "key:key ttl:integer serialized-value:string [REPLACE] [ABSTTL] [IDLETIME@seconds:integer] [FREQ@frequency:integer]",
+        args: "key:key ttl:integer serialized-value:string [REPLACE{3.0.0}] [ABSTTL{5.0.0}] \
+               [IDLETIME@seconds:integer{5.0.0}] [FREQ@frequency:integer{5.0.0}]",
         handler: restore,
         ..Command::BASE
     },

@@ -42,9 +42,9 @@ pub const COMMANDS: &[Command] = &[
         ],
         summary: "Sorts a list, set or sorted set, and returns or stores the result.",
         complexity: "O(N+M*log(M)) for N elements of which M are returned",
-        args: "key:key [BY@by-pattern:pattern] [LIMIT@limit(offset:integer count:integer)] \
-            [GET@get-pattern:pattern.!.] [order<ASC|DESC>] [sorting=ALPHA] \
-            [STORE@destination:key]",
+        args: "key:key [BY@by-pattern:pattern{=pattern}] [LIMIT@limit(offset:integer \
+               count:integer)] [GET@get-pattern:pattern{=pattern}.!.] [order<ASC|DESC>] \
+               [sorting=ALPHA] [STORE@destination:key]",
         handler: sort,
         ..Command::BASE
     },
@@ -70,8 +70,9 @@ pub const COMMANDS: &[Command] = &[
         since: "7.0.0",
         summary: "Returns a list, set or sorted set in sorted order.",
         complexity: "O(N+M*log(M)) for N elements of which M are returned",
-        args: "key:key [BY@by-pattern:pattern] [LIMIT@limit(offset:integer count:integer)] \
-            [GET@get-pattern:pattern.!.] [order<ASC|DESC>] [sorting=ALPHA]",
+        args: "key:key [BY@by-pattern:pattern{=pattern}] [LIMIT@limit(offset:integer \
+               count:integer)] [GET@get-pattern:pattern{=pattern}.!.] [order<ASC|DESC>] \
+               [sorting=ALPHA]",
         handler: sort_ro,
         ..Command::BASE
     },

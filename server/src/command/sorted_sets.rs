@@ -41,6 +41,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::range("RW access delete", 1, -2, 1)],
         group: "sorted-set",
         since: "5.0.0",
+        history: &[("6.0.0", "Takes fractions of a second as `timeout`.")],
         summary: "Pops the highest member of the first sorted set that has any, or waits for one.",
         complexity: "O(log(N)) where N is the number of members",
         args: "key:key... timeout:double",
@@ -55,6 +56,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::range("RW access delete", 1, -2, 1)],
         group: "sorted-set",
         since: "5.0.0",
+        history: &[("6.0.0", "Takes fractions of a second as `timeout`.")],
         summary: "Pops the lowest member of the first sorted set that has any, or waits for one.",
         complexity: "O(log(N)) where N is the number of members",
         args: "key:key... timeout:double",
@@ -69,10 +71,15 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RW update", 1)],
         group: "sorted-set",
         since: "1.2.0",
+        history: &[
+            ("2.4.0", "Takes several members."),
+            ("3.0.2", "Knows `XX`, `NX`, `CH` and `INCR`."),
+            ("6.2.0", "Knows `GT` and `LT`."),
+        ],
         summary: "Adds members with their scores, or changes scores.",
         complexity: "O(M*log(N)) for M given ones and N members",
-        args: "key:key [condition<NX|XX>] [comparison<GT|LT>] [change=CH] [increment=INCR] \
-            data(score:double member:string)...",
+        args: "key:key [condition<NX|XX>{3.0.2}] [comparison<GT|LT>{6.2.0}] [change=CH{3.0.2}] \
+               [increment=INCR{3.0.2}] data(score:double member:string)...",
         handler: zadd,
         ..Command::BASE
     },
@@ -288,10 +295,11 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "sorted-set",
         since: "1.2.0",
+        history: &[("6.2.0", "Knows `REV`, `BYSCORE`, `BYLEX` and `LIMIT`.")],
         summary: "Returns the members in a range of ranks, scores or names.",
         complexity: "O(log(N)+M) for N members and M returned ones",
-        args: "key:key start:string stop:string [sortby<BYSCORE|BYLEX>] [REV] \
-            [LIMIT@limit(offset:integer count:integer)] [WITHSCORES]",
+        args: "key:key start:string stop:string [sortby<BYSCORE|BYLEX>{6.2.0}] [REV{6.2.0}] \
+               [LIMIT@limit(offset:integer count:integer){6.2.0}] [WITHSCORES]",
         handler: zrange,
         ..Command::BASE
     },
@@ -317,10 +325,11 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "sorted-set",
         since: "1.0.5",
+        history: &[("2.0.0", "Knows `WITHSCORES`.")],
         summary: "Returns the members in a range of scores.",
         complexity: "O(log(N)+M) for N members and M returned ones",
-        args: "key:key min:double max:double [WITHSCORES] [LIMIT@limit(offset:integer \
-            count:integer)]",
+        args: "key:key min:double max:double [WITHSCORES{2.0.0}] [LIMIT@limit(offset:integer \
+               count:integer)]",
         handler: zrangebyscore,
         ..Command::BASE
     },
@@ -347,6 +356,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "sorted-set",
         since: "2.0.0",
+        history: &[("7.2.0", "Knows `WITHSCORE`.")],
         summary: "Returns how many members are lower than the given one.",
         complexity: "O(log(N)) where N is the number of members",
         args: "key:key member:string [WITHSCORE]",
@@ -361,6 +371,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RW delete", 1)],
         group: "sorted-set",
         since: "1.2.0",
+        history: &[("2.4.0", "Takes several members.")],
         summary: "Removes members.",
         complexity: "O(M*log(N)) for N members and M removed ones",
         args: "key:key member:string...",
@@ -445,6 +456,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "sorted-set",
         since: "2.2.0",
+        history: &[("2.1.6", "Takes bounds that are left out themselves.")],
         summary: "Returns the members in a range of scores, highest first.",
         complexity: "O(log(N)+M) for N members and M returned ones",
         args: "key:key max:double min:double [WITHSCORES] [LIMIT@limit(offset:integer \
@@ -460,6 +472,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "sorted-set",
         since: "2.0.0",
+        history: &[("7.2.0", "Knows `WITHSCORE`.")],
         summary: "Returns how many members are higher than the given one.",
         complexity: "O(log(N)) where N is the number of members",
         args: "key:key member:string [WITHSCORE]",
@@ -475,6 +488,7 @@ pub const COMMANDS: &[Command] = &[
         tips: &["nondeterministic_output"],
         group: "sorted-set",
         since: "2.8.0",
+        history: &[("8.0.0", "Knows `NOSCORES`.")],
         summary: "Walks over the members and scores, some with each call.",
         complexity: "O(1) per call, O(N) for a full walk over N members",
         args: "key:key cursor:integer [MATCH@pattern:pattern] [COUNT@count:integer] [NOSCORES]",

@@ -343,6 +343,14 @@ pub struct Arg {
     pub multiple: bool,
     /// The token is repeated before every value.
     pub multiple_token: bool,
+    /// How it is shown when not by its name.
+    pub display: Option<String>,
+    /// The version that brought it.
+    pub since: Option<String>,
+    /// The version from which on it is not to be used.
+    pub deprecated: Option<String>,
+    /// The key spec that it belongs to, when that does not follow from its place.
+    pub key_spec: Option<i64>,
     pub children: Vec<Arg>,
 }
 
@@ -357,6 +365,7 @@ pub struct Arg {
 /// (a b)  name(a b) a block; WORD@name(a b) behind a word
 /// [a]              optional
 /// a...             one or more; a..., with the word repeated: a.!.
+/// a{1.2.0 <2.0.0 =text #0}   since and until which version, how shown, of which key spec
 /// ```
 pub fn parse_args(text: &str) -> Result<Vec<Arg>, String> {
     let mut parser = Parser { rest: text };
@@ -408,6 +417,10 @@ impl Parser<'_> {
             optional: false,
             multiple: false,
             multiple_token: false,
+            display: None,
+            since: None,
+            deprecated: None,
+            key_spec: None,
             children: Vec::new(),
         };
         if self.eat("<") {
@@ -430,10 +443,33 @@ impl Parser<'_> {
             arg.name = name;
             arg.token = Some(token);
         }
+        self.annotate(&mut arg)?;
         if arg.name.is_empty() && arg.kind == "pure-token" {
             return Err(format!("an argument is missing before: {}", self.rest));
         }
         Ok(self.repeated(arg))
+    }
+
+    fn annotate(&mut self, arg: &mut Arg) -> Result<(), String> {
+        if !self.eat("{") {
+            return Ok(());
+        }
+        let (notes, rest) = self.rest.split_once('}').ok_or("a brace is left open")?;
+        self.rest = rest;
+        for note in notes.split(' ') {
+            if let Some(text) = note.strip_prefix('=') {
+                arg.display = Some(text.to_owned());
+            } else if let Some(version) = note.strip_prefix('<') {
+                arg.deprecated = Some(version.to_owned());
+            } else if let Some(spec) = note.strip_prefix('#') {
+                arg.key_spec = Some(spec.parse().map_err(|_| format!("no number: {note}"))?);
+            } else if note.starts_with(|c: char| c.is_ascii_digit()) {
+                arg.since = Some(note.to_owned());
+            } else {
+                return Err(format!("what is {note}?"));
+            }
+        }
+        Ok(())
     }
 
     fn repeated(&mut self, mut arg: Arg) -> Arg {
@@ -450,7 +486,7 @@ impl Parser<'_> {
         let end = self
             .rest
             .char_indices()
-            .find(|&(at, c)| " []<>()|".contains(c) || self.rest[at..].starts_with("..."))
+            .find(|&(at, c)| " []<>()|{".contains(c) || self.rest[at..].starts_with("..."))
             .or_else(|| self.rest.find(".!.").map(|at| (at, '.')))
             .map_or(self.rest.len(), |(at, _)| at);
         let end = self.rest.find(".!.").map_or(end, |at| at.min(end));
@@ -529,8 +565,26 @@ mod tests {
     }
 
     #[test]
+    fn an_argument_carries_notes_about_itself() {
+        let args = parse_args("[ADDR@addr:string{=ip:port 6.2.0}...] A{<2.0.0} b:key{#1}").unwrap();
+        assert_eq!(args[0].display.as_deref(), Some("ip:port"));
+        assert_eq!(args[0].since.as_deref(), Some("6.2.0"));
+        assert!(args[0].optional && args[0].multiple);
+        assert_eq!(args[1].deprecated.as_deref(), Some("2.0.0"));
+        assert_eq!(args[2].key_spec, Some(1));
+    }
+
+    #[test]
     fn a_broken_notation_is_refused() {
-        for bad in ["[a:b", "<A|B", "(a:string", "a:b ]"] {
+        for bad in [
+            "[a:b",
+            "<A|B",
+            "(a:string",
+            "a:b ]",
+            "A{1.0.0",
+            "A{x}",
+            "A{#x}",
+        ] {
             assert!(parse_args(bad).is_err(), "{bad}");
         }
     }

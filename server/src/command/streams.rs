@@ -57,9 +57,19 @@ pub const COMMANDS: &[Command] = &[
         tips: &["nondeterministic_output"],
         group: "stream",
         since: "5.0.0",
+        history: &[
+            (
+                "6.2.0",
+                "Knows `NOMKSTREAM`, and trims by `MINID` and up to a `LIMIT`.",
+            ),
+            ("7.0.0", "Takes ids of the form `<ms>-*`."),
+        ],
         summary: "Adds an entry, makes the stream if it has to, trims it if asked.",
         complexity: "O(1), or O(N) when trimming where N is the number of entries dropped",
-        args: "key:key [NOMKSTREAM] [condition<KEEPREF|DELREF|ACKED>] [trim(strategy<MAXLEN|MINID> [operator<equal==|approximately=~>] threshold:string [LIMIT@count:integer])] id-selector<auto-id=*|id:string> data(field:string value:string)...",
+        args: "key:key [NOMKSTREAM{6.2.0}] [condition<KEEPREF|DELREF|ACKED>] \
+               [trim(strategy<MAXLEN|MINID{6.2.0}> [operator<equal==|approximately=~>] \
+               threshold:string [LIMIT@count:integer{6.2.0}])] id-selector<auto-id=*|id:string> \
+               data(field:string value:string)...",
         handler: xadd,
         ..Command::BASE
     },
@@ -72,6 +82,10 @@ pub const COMMANDS: &[Command] = &[
         tips: &["nondeterministic_output"],
         group: "stream",
         since: "6.2.0",
+        history: &[(
+            "7.0.0",
+            "Tells which pending entries it dropped because they are deleted.",
+        )],
         summary: "Takes over entries that have been pending for long, in the order of their IDs.",
         complexity: "O(N) where N is the number of entries looked at",
         args: "key:key group:string consumer:string min-idle-time:string start:string [COUNT@count:integer] [JUSTID]",
@@ -137,8 +151,10 @@ pub const COMMANDS: &[Command] = &[
                 keys: &[KeySpec::one("RW insert", 2)],
                 group: "stream",
                 since: "5.0.0",
+                history: &[("7.0.0", "Knows `ENTRIESREAD`.")],
                 summary: "Adds a consumer group to a stream.",
-                args: "key:key group:string id-selector<id:string|new-id=$> [MKSTREAM] [ENTRIESREAD@entriesread:integer]",
+                args: "key:key group:string id-selector<id:string|new-id=$> [MKSTREAM] \
+                       [ENTRIESREAD@entriesread:integer{=entries-read}]",
                 handler: groups::xgroup_create,
                 ..Command::BASE
             },
@@ -202,8 +218,10 @@ pub const COMMANDS: &[Command] = &[
                 keys: &[KeySpec::one("RW update", 2)],
                 group: "stream",
                 since: "5.0.0",
+                history: &[("7.0.0", "Knows `ENTRIESREAD`.")],
                 summary: "Sets the last entry that a group is taken to have read.",
-                args: "key:key group:string id-selector<id:string|new-id=$> [ENTRIESREAD@entriesread:integer]",
+                args: "key:key group:string id-selector<id:string|new-id=$> \
+                       [ENTRIESREAD@entriesread:integer{=entries-read}]",
                 handler: groups::xgroup_setid,
                 ..Command::BASE
             },
@@ -227,6 +245,7 @@ pub const COMMANDS: &[Command] = &[
                 tips: &["nondeterministic_output"],
                 group: "stream",
                 since: "5.0.0",
+                history: &[("7.2.0", "Tells `inactive`, and `idle` is told otherwise.")],
                 summary: "Describes the consumers of a group.",
                 complexity: "O(N) where N is the number of consumers",
                 args: "key:key group:string",
@@ -241,6 +260,7 @@ pub const COMMANDS: &[Command] = &[
                 keys: &[KeySpec::one("RO access", 2)],
                 group: "stream",
                 since: "5.0.0",
+                history: &[("7.0.0", "Tells `entries-read` and `lag`.")],
                 summary: "Describes the consumer groups of a stream.",
                 complexity: "O(N) where N is the number of groups",
                 args: "key:key",
@@ -266,6 +286,18 @@ pub const COMMANDS: &[Command] = &[
                 keys: &[KeySpec::one("RO access", 2)],
                 group: "stream",
                 since: "5.0.0",
+                history: &[
+                    ("6.0.0", "Knows `FULL`."),
+                    (
+                        "7.0.0",
+                        "Tells `max-deleted-entry-id`, `entries-added`, \
+                         `recorded-first-entry-id`, `entries-read` and `lag`.",
+                    ),
+                    (
+                        "7.2.0",
+                        "Tells `active-time`, and `seen-time` is told otherwise.",
+                    ),
+                ],
                 summary: "Describes a stream, in full if asked.",
                 complexity: "O(1), or O(N) with FULL where N is what is shown",
                 args: "key:key [full-block(FULL [COUNT@count:integer])]",
@@ -297,9 +329,11 @@ pub const COMMANDS: &[Command] = &[
         tips: &["nondeterministic_output"],
         group: "stream",
         since: "5.0.0",
+        history: &[("6.2.0", "Knows `IDLE` and exclusive ranges.")],
         summary: "Shows what is pending in a group, in sum or entry by entry.",
         complexity: "O(N) where N is the number of entries shown",
-        args: "key:key group:string [filters([IDLE@min-idle-time:integer] start:string end:string count:integer [consumer:string])]",
+        args: "key:key group:string [filters([IDLE@min-idle-time:integer{6.2.0}] start:string \
+               end:string count:integer [consumer:string])]",
         handler: groups::xpending,
         ..Command::BASE
     },
@@ -311,6 +345,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "stream",
         since: "5.0.0",
+        history: &[("6.2.0", "Knows exclusive ranges.")],
         summary: "Returns the entries between two IDs.",
         complexity: "O(N) where N is the number of entries returned",
         args: "key:key start:string end:string [COUNT@count:integer]",
@@ -338,7 +373,7 @@ pub const COMMANDS: &[Command] = &[
         group: "stream",
         since: "5.0.0",
         summary: "Returns entries after given IDs from one or more streams, and may wait for them.",
-        complexity: "O(N) where N is the number of entries returned",
+        complexity: "",
         args: "[COUNT@count:integer] [BLOCK@milliseconds:integer] STREAMS@streams(key:key... id:string...)",
         handler: reading::xread,
         ..Command::BASE
@@ -377,6 +412,7 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RO access", 1)],
         group: "stream",
         since: "5.0.0",
+        history: &[("6.2.0", "Knows exclusive ranges.")],
         summary: "Returns the entries between two IDs, last one first.",
         complexity: "O(N) where N is the number of entries returned",
         args: "key:key end:string start:string [COUNT@count:integer]",
@@ -391,8 +427,13 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RW update", 1)],
         group: "stream",
         since: "5.0.0",
+        history: &[(
+            "7.0.0",
+            "Takes how many entries were added and which was deleted last.",
+        )],
         summary: "Sets the last ID of a stream and what it counts.",
-        args: "key:key last-id:string [ENTRIESADDED@entries-added:integer] [MAXDELETEDID@max-deleted-id:string]",
+        args: "key:key last-id:string [ENTRIESADDED@entries-added:integer{7.0.0}] \
+               [MAXDELETEDID@max-deleted-id:string{7.0.0}]",
         handler: info::xsetid,
         ..Command::BASE
     },
@@ -405,9 +446,11 @@ pub const COMMANDS: &[Command] = &[
         tips: &["nondeterministic_output"],
         group: "stream",
         since: "5.0.0",
+        history: &[("6.2.0", "Trims by `MINID` and up to a `LIMIT`.")],
         summary: "Drops entries from the front.",
         complexity: "O(N) where N is the number of entries dropped",
-        args: "key:key trim(strategy<MAXLEN|MINID> [operator<equal==|approximately=~>] threshold:string [LIMIT@count:integer]) [condition<KEEPREF|DELREF|ACKED>]",
+        args: "key:key trim(strategy<MAXLEN|MINID{6.2.0}> [operator<equal==|approximately=~>] \
+               threshold:string [LIMIT@count:integer{6.2.0}]) [condition<KEEPREF|DELREF|ACKED>]",
         handler: xtrim,
         ..Command::BASE
     },

@@ -307,12 +307,20 @@ pub const COMMANDS: &[Command] = &[
         keys: &[KeySpec::one("RW access update variable_flags", 1)
             .noted("reads the key too, with GET or a condition")],
         group: "string",
+        history: &[
+            ("2.6.12", "Knows `EX`, `PX`, `NX` and `XX`."),
+            ("6.0.0", "Knows `KEEPTTL`."),
+            ("6.2.0", "Knows `GET`, `EXAT` and `PXAT`."),
+            ("7.0.0", "Takes `NX` and `GET` together."),
+            ("8.1.0", "Knows `IFEQ`."),
+        ],
         summary: "Sets a string, with a condition and a deadline if asked.",
-        args: "key:key value:string [condition<NX|XX|IFEQ@comparison-value:string|\
-            IFNE@comparison-value:string|IFDEQ@comparison-digest:string|\
-            IFDNE@comparison-digest:string>] [GET] [expiration<EX@seconds:integer|\
-            PX@milliseconds:integer|EXAT@unix-time-seconds:unix-time|\
-            PXAT@unix-time-milliseconds:unix-time|KEEPTTL>]",
+        args: "key:key value:string [condition<NX{2.6.12}|XX{2.6.12}|\
+               IFEQ@comparison-value:string{8.1.0}|IFNE@comparison-value:string|\
+               IFDEQ@comparison-digest:string|IFDNE@comparison-digest:string>] [GET{6.2.0}] \
+               [expiration<EX@seconds:integer{2.6.12}|PX@milliseconds:integer{2.6.12}|\
+               EXAT@unix-time-seconds:unix-time{6.2.0}|\
+               PXAT@unix-time-milliseconds:unix-time{6.2.0}|KEEPTTL{6.0.0}>]",
         handler: set,
         ..Command::BASE
     },
