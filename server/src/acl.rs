@@ -277,14 +277,13 @@ impl User {
             Refused::Because("The password you are trying to remove from the user does not exist");
         let text = std::str::from_utf8(modifier).unwrap_or_default();
         match (modifier.first(), text.to_ascii_lowercase().as_str()) {
-            (None, _) => {}
             (_, "on") => self.on = true,
             (_, "off") => self.on = false,
             (_, "nopass") => (self.no_pass, self.passwords) = (true, Vec::new()),
             (_, "resetpass") => (self.no_pass, self.passwords) = (false, Vec::new()),
             (_, "reset") => *self = User::new(&self.name, all_channels),
             (_, "clearselectors") => self.selectors.clear(),
-            (_, "sanitize-payload" | "skip-sanitize-payload") => {}
+            (None, _) | (_, "sanitize-payload" | "skip-sanitize-payload") => {}
             (Some(b'>'), _) => self.add_password(sha256::hex_digest(&modifier[1..])),
             (Some(b'#'), _) => self.add_password(digest(&text[1.min(text.len())..])?),
             (Some(b'<'), _) => {

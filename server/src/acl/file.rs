@@ -124,21 +124,18 @@ impl Reading<'_> {
     fn rules(&mut self, user: &mut User, place: &str, rules: &[Cow<'_, [u8]>]) {
         let mut told = false;
         for rule in rules {
-            match user.modify(rule, self.all_channels) {
-                Ok(()) => {}
-                Err(Refused::UnknownName) => {
-                    let why = Refused::UnknownName.text();
-                    let rule = String::from_utf8_lossy(rule);
-                    self.error(&format!(
-                        "{place}: Error in applying operation '{rule}': {why}. "
-                    ));
-                }
-                // The others are told of once a line.
-                Err(why) if !told => {
-                    told = true;
-                    self.error(&format!("{place}: {}. ", why.text()));
-                }
-                Err(_) => {}
+            let Err(why) = user.modify(rule, self.all_channels) else {
+                continue;
+            };
+            let text = why.text();
+            // All unknown names are told, of other errors one a line.
+            if why == Refused::UnknownName {
+                let rule = String::from_utf8_lossy(rule);
+                self.error(&format!(
+                    "{place}: Error in applying operation '{rule}': {text}. "
+                ));
+            } else if !std::mem::replace(&mut told, true) {
+                self.error(&format!("{place}: {text}. "));
             }
         }
     }

@@ -318,8 +318,7 @@ fn parse_databases(text: &str) -> Result<Databases, Refused> {
     for word in text.split(',') {
         let (negative, digits) = match word.as_bytes() {
             [b'-', digits @ ..] => (true, digits),
-            [b'+', digits @ ..] => (false, digits),
-            digits => (false, digits),
+            [b'+', digits @ ..] | digits => (false, digits),
         };
         if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
             return Err(Refused::SYNTAX);
