@@ -105,10 +105,10 @@ impl Server {
     /// New connections must give this password first; `None` takes it away.
     pub fn require_auth(&self, password: Option<&str>) {
         let mut engine = self.shared.lock();
+        let password = password.unwrap_or_default();
         // Any text is a password, so this cannot be refused.
-        let _ = engine
-            .config
-            .set("requirepass", password.unwrap_or_default());
+        let _ = engine.config.set("requirepass", password);
+        engine.users.set_default_password(password.as_bytes());
     }
 
     /// Makes what is random (RANDOMKEY, SPOP …) go on in a way that repeats.
