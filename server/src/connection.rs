@@ -14,6 +14,7 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
+use parking_lot::MutexGuard;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use crate::{
@@ -51,6 +52,7 @@ pub async fn serve(
 ) {
     let leave = Leave {
         shared: shared.clone(),
+        handle: handle.clone(),
         id: None,
     };
     let mut connection = Connection {
@@ -81,25 +83,36 @@ pub async fn serve(
 /// Tells the engine that a client is gone, also when its task is dropped half-way.
 struct Leave {
     shared: Arc<Shared>,
+    handle: Arc<Handle>,
     /// None for one that the engine does not know yet.
     id: Option<ClientId>,
 }
 
+impl Leave {
+    fn leave(&self, id: ClientId, mut engine: MutexGuard<'_, Engine>) {
+        // Where all connections were ended, those of another runtime may outlive the engine, and
+        // their numbers be given anew.
+        if !(self.handle.foreign && self.shared.is_ended(&self.handle)) {
+            engine.disconnect(id);
+            self.shared.clients.remove(&id.number);
+        }
+        self.shared.unlock(engine);
+    }
+}
+
 impl Drop for Leave {
     fn drop(&mut self) {
-        let Some(id) = self.id else { return };
-        self.shared.clients.remove(&id.number);
-        if let Some(mut engine) = self.shared.lock_unless_busy() {
-            engine.disconnect(id);
-            return self.shared.unlock(engine);
+        let Some(id) = self.id.take() else { return };
+        if let Some(engine) = self.shared.lock_unless_busy() {
+            return self.leave(id, engine);
         }
         // A script has the engine to itself, and this thread is needed to hear who would end it.
-        let shared = self.shared.clone();
-        let leave = move || {
-            let mut engine = shared.lock();
-            engine.disconnect(id);
-            shared.unlock(engine);
+        let later = Leave {
+            shared: self.shared.clone(),
+            handle: self.handle.clone(),
+            id: None,
         };
+        let leave = move || later.leave(id, later.shared.lock());
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(leave)),
             Err(_) => leave(),
@@ -211,7 +224,8 @@ impl<S: Stream> Connection<S> {
             return self.turn_while_busy(first);
         };
         self.join(&mut engine);
-        let Some(mut session) = self.leave.id.and_then(|id| engine.sessions.take(id)) else {
+        let id = self.leave.id.filter(|_| !shared.is_ended(&self.handle));
+        let Some(mut session) = id.and_then(|id| engine.sessions.take(id)) else {
             self.state = State::Closing;
             return Turn::Done;
         };
@@ -251,6 +265,10 @@ impl<S: Stream> Connection<S> {
         let Some((addr, laddr)) = self.joining.take() else {
             return;
         };
+        if self.shared.is_ended(&self.handle) {
+            self.handle.kill();
+            return;
+        }
         let id = engine.connect(self.handle.clone(), addr, laddr);
         self.authenticated = engine.is_open();
         self.shared.clients.insert(id.number, self.handle.clone());

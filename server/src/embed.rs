@@ -37,8 +37,8 @@ impl Server {
             connection::serve(far, shared, Arc::new(handle), String::new(), String::new())
         };
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(serve(Handle::foreign()))),
-            Err(_) => self.spawn(serve(Handle::default())),
+            Ok(runtime) => drop(runtime.spawn(serve(self.shared.new_handle(true)))),
+            Err(_) => self.spawn(serve(self.shared.new_handle(false))),
         }
         near
     }
@@ -97,6 +97,11 @@ impl Server {
 
     /// Cuts every connection; new ones are taken as before.
     pub fn kill_clients(&self) {
+        if let Some(mut engine) = self.shared.lock_unless_busy() {
+            self.shared.kill_clients(&mut engine);
+            return self.shared.unlock(engine);
+        }
+        // A script has the engine to itself.
         for client in &self.shared.clients {
             client.kill();
         }

@@ -389,23 +389,38 @@ impl Engine {
         out: &mut Vec<u8>,
         delayed: bool,
     ) -> Flow {
-        if self.faults.active() && !delayed {
-            match self.faults.judge(args) {
-                Verdict::Pass => {}
-                Verdict::Delay(delay) => return Flow::Delay(delay),
-                Verdict::Drop => return Flow::Drop,
-                Verdict::Fail(error) => {
-                    self.refuse(session, &error, out);
-                    return Flow::Continue;
+        if !self.faults.active() || delayed {
+            return self.execute_request(session, args, out);
+        }
+        let before = self.faults.clone();
+        let flow = self.execute_struck(session, args, out);
+        if flow == Flow::Postpone {
+            // It did not run and comes again, and so must what strikes it.
+            self.faults = before;
+        }
+        flow
+    }
+
+    /// Runs a request as the fault that strikes it says, if one does.
+    fn execute_struck(&mut self, session: &mut Session, args: &[&[u8]], out: &mut Vec<u8>) -> Flow {
+        match self.faults.judge(args) {
+            Verdict::Pass => self.execute_request(session, args, out),
+            Verdict::Delay(delay) => Flow::Delay(delay),
+            Verdict::Drop => Flow::Drop,
+            Verdict::Fail(error) => self.refuse(session, &error, out),
+            Verdict::DropAfter => match self.execute_request(session, args, &mut Vec::new()) {
+                Flow::Postpone => Flow::Postpone,
+                _ => Flow::Drop,
+            },
+            Verdict::Swallow => {
+                let flow = self.execute_request(session, args, &mut Vec::new());
+                if flow == Flow::Wait && session.reply_mode == ReplyMode::On {
+                    // The reply that its wait ends with is swallowed too.
+                    session.reply_mode = ReplyMode::SkipThis;
                 }
-                Verdict::DropAfter => {
-                    self.execute_request(session, args, &mut Vec::new());
-                    return Flow::Drop;
-                }
-                Verdict::Swallow => return self.execute_request(session, args, &mut Vec::new()),
+                flow
             }
         }
-        self.execute_request(session, args, out)
     }
 
     fn execute_request(

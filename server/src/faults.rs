@@ -41,7 +41,7 @@ pub enum Verdict {
 }
 
 /// The rules in force, first match first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Faults {
     rules: Vec<Rule>,
 }

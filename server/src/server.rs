@@ -17,7 +17,6 @@ use crate::{
     config::Config,
     connection,
     engine::Engine,
-    session::Handle,
     shared::Shared,
 };
 
@@ -333,12 +332,9 @@ impl Server {
     /// Ends every connection and takes no new one until [`Server::restart`].
     pub fn disconnect_all(&mut self) {
         self.stop_accepting();
-        for client in &self.shared.clients {
-            client.kill();
-        }
-        // A killed connection leaves within a turn of its task. Those that another runtime serves
-        // may need this very thread for it.
-        while self.shared.clients.iter().any(|client| !client.foreign) {
+        self.shared.end_connections();
+        // A killed connection leaves within a turn of its task.
+        while !self.shared.clients.is_empty() {
             std::thread::yield_now();
         }
     }
@@ -654,7 +650,7 @@ fn admit(
         return refuse(stream, "-ERR max number of clients reached\r\n");
     }
     tracing::debug!(%addr, "a client connects");
-    let handle = Arc::new(Handle::default());
+    let handle = Arc::new(shared.new_handle(false));
     tokio::spawn(connection::serve(stream, shared, handle, addr, laddr));
 }
 

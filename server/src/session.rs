@@ -153,15 +153,17 @@ pub struct Handle {
     killed: AtomicBool,
     /// Is it served by a runtime that is not the server's own?
     pub foreign: bool,
+    /// How often all connections had been ended when this one was made.
+    pub epoch: u64,
     /// Bytes taken from the outbox and not yet written to the socket.
     pub unwritten: AtomicUsize,
 }
 
 impl Handle {
-    /// The handle of a client that a runtime of the caller's serves.
-    pub fn foreign() -> Handle {
+    pub fn new(foreign: bool, epoch: u64) -> Handle {
         Handle {
-            foreign: true,
+            foreign,
+            epoch,
             ..Handle::default()
         }
     }

@@ -40,6 +40,9 @@ pub struct Shared {
     /// Wakes whoever waits for the end of the server.
     pub stop: Notify,
     pub stopping: AtomicBool,
+    /// How often all connections were ended. One that was made before the last time is to join no
+    /// more, however late its task begins; so this changes only while the engine is locked.
+    epoch: AtomicU64,
     /// Must a client log in before it may end a script that keeps the engine busy?
     pub auth_required: AtomicBool,
 }
@@ -59,6 +62,7 @@ impl Shared {
             scheduled: AtomicU64::new(u64::MAX),
             stop: Notify::new(),
             stopping: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
             auth_required: AtomicBool::new(true),
         })
     }
@@ -157,6 +161,36 @@ impl Shared {
             self.unlock(engine);
             if next.is_none() {
                 return;
+            }
+        }
+    }
+
+    /// The handle of a connection that is made now; `foreign` is one that another runtime serves.
+    pub fn new_handle(&self, foreign: bool) -> Handle {
+        Handle::new(foreign, self.epoch.load(Ordering::Acquire))
+    }
+
+    /// Whether all connections were ended since this one was made.
+    pub fn is_ended(&self, handle: &Handle) -> bool {
+        handle.epoch != self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Ends every connection: when this returns, none of them is served any more nor waits for
+    /// anything, whichever runtime its task is in.
+    pub fn end_connections(self: &Arc<Self>) {
+        let mut engine = self.lock();
+        self.epoch.fetch_add(1, Ordering::Release);
+        self.kill_clients(&mut engine);
+        // Those of another runtime may need this very thread to notice.
+        self.clients.retain(|_, client| !client.foreign);
+        self.unlock(engine);
+    }
+
+    /// Cuts every connection that the engine knows.
+    pub fn kill_clients(&self, engine: &mut Engine) {
+        for client in &self.clients {
+            if let Some(id) = engine.sessions.by_number(*client.key()) {
+                engine.kill(id);
             }
         }
     }

@@ -168,6 +168,83 @@ fn a_restart_can_lose_the_data() {
 }
 
 #[test]
+fn a_restart_ends_the_connection_that_comes_at_the_same_moment() {
+    let mut server = server();
+    for _ in 0..200 {
+        let mut client = connect(&server);
+        server.restart().unwrap();
+        // Its port may have been closed before it was accepted; in any case it is not served.
+        let _ = client.write_all(b"PING\r\n");
+        expect_end(&mut client);
+    }
+}
+
+#[tokio::test]
+async fn a_restart_ends_a_stream_that_was_not_served_yet() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut server = server();
+    let mut stream = server.stream();
+    server.restart().unwrap();
+    // The stream may be closed already.
+    let _ = stream.write_all(b"SET k v\r\n").await;
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).await.unwrap();
+    assert_eq!(reply, b"");
+    assert!(!server.db(0).exists("k"));
+}
+
+#[tokio::test]
+async fn one_who_waited_before_a_restart_takes_nothing_after_it() {
+    use tokio::io::AsyncWriteExt;
+    let mut server = server();
+    let mut stream = server.stream();
+    stream.write_all(b"BLPOP queue 0\r\n").await.unwrap();
+    while server.blocked_clients() == 0 {
+        tokio::task::yield_now().await;
+    }
+    server.restart().unwrap();
+    server.db(0).push("queue", "job");
+    assert_eq!(server.db(0).list("queue"), [b"job"]);
+}
+
+#[tokio::test]
+async fn a_connection_from_before_a_restart_does_nothing_to_one_after_it() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut server = server();
+    let mut before = server.stream();
+    before.write_all(b"PING\r\n").await.unwrap();
+    let mut reply = [0; 7];
+    before.read_exact(&mut reply).await.unwrap();
+    server.restart_empty().unwrap();
+    // The engine is a new one, so this client has the number of the other.
+    let mut after = server.stream();
+    after.write_all(b"PING\r\n").await.unwrap();
+    after.read_exact(&mut reply).await.unwrap();
+    drop(before);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.connected_clients(), 1);
+    after.write_all(b"PING\r\n").await.unwrap();
+    after.read_exact(&mut reply).await.unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+}
+
+#[test]
+fn those_who_are_cut_off_take_nothing_any_more() {
+    let server = server();
+    for _ in 0..50 {
+        let mut client = connect(&server);
+        client.write_all(b"BLPOP queue 0\r\n").unwrap();
+        until(|| server.blocked_clients() == 1);
+        server.kill_clients();
+        server.db(0).push("queue", "job");
+        expect_end(&mut client);
+        assert_eq!(server.run(["LPOP", "queue"]), "job");
+    }
+}
+
+#[test]
 fn an_error_strikes_every_command_until_it_is_cleared() {
     let server = server();
     let mut client = connect(&server);
@@ -185,6 +262,47 @@ fn a_swallowed_reply_was_executed() {
     server.inject_on("SET", Fault::SwallowReply, 1);
     talk(&mut client, "SET k v\r\nPING\r\n", "+PONG\r\n");
     assert_eq!(server.db(0).get("k").as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
+fn the_reply_that_ends_a_wait_can_be_swallowed() {
+    let server = server();
+    let mut client = connect(&server);
+    server.inject_on("BLPOP", Fault::SwallowReply, 1);
+    client
+        .write_all(b"BLPOP queue 0\r\nLLEN queue\r\nBLPOP queue 1\r\n")
+        .unwrap();
+    until(|| server.blocked_clients() == 1);
+    server.db(0).push("queue", "lost");
+    expect(&mut client, ":0\r\n");
+    until(|| server.blocked_clients() == 1);
+    server.db(0).push("queue", "job");
+    expect(&mut client, "*2\r\n$5\r\nqueue\r\n$3\r\njob\r\n");
+}
+
+#[test]
+fn a_fault_strikes_a_request_after_the_pause_that_holds_it_back() {
+    for fault in [Fault::SwallowReply, Fault::DropAfter] {
+        let server = server();
+        let mut client = connect(&server);
+        server.run(["CLIENT", "PAUSE", "10", "WRITE"]);
+        server.inject_on("INCR", fault.clone(), 1);
+        client.write_all(b"INCR n\r\n").unwrap();
+        // Once its bytes are counted, it was offered to the engine and held back.
+        until(|| {
+            let info = server.run(["INFO", "stats"]).into_bytes().unwrap();
+            let info = String::from_utf8(info).unwrap();
+            assert!(info.contains("total_net_input_bytes:"));
+            !info.contains("total_net_input_bytes:0\r\n")
+        });
+        assert_eq!(server.calls_of("incr"), 0);
+        server.advance(Duration::from_millis(10));
+        match fault {
+            Fault::DropAfter => expect_end(&mut client),
+            _ => talk(&mut client, "PING\r\n", "+PONG\r\n"),
+        }
+        assert_eq!(server.db(0).get("n").as_deref(), Some(&b"1"[..]));
+    }
 }
 
 #[test]
