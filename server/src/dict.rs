@@ -6,7 +6,9 @@
 //! lower place. So an entry that was there throughout can move ahead of the cursor but never
 //! behind it: a scan meets it, at times twice, whatever comes and goes meanwhile.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
+
+use foldhash::quality::RandomState;
 
 /// What a dictionary keeps: something that knows its own key.
 pub trait Keyed {
@@ -39,7 +41,7 @@ impl<E: Keyed> Default for Dict<E> {
         Dict {
             index: Index::default(),
             entries: Vec::new(),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
         }
     }
 }

@@ -616,7 +616,7 @@ impl Engine {
         let mark = reply.mark();
         // What runs other commands also takes the time that they take.
         let quick = command.is_quick(args) && self.is_slowlog_coarse();
-        let start = (!quick).then(|| self.read_clock());
+        let start = (!quick).then(|| self.start_clock());
         let result = self.invoke(session, command, args, reply);
         let failed = match result {
             Ok(()) => false,
@@ -738,6 +738,16 @@ impl Engine {
         }
     }
 
+    /// When a command starts. One that a client sends starts where the one before it ended, so
+    /// that a pipeline needs one reading for each; one within a script or EXEC needs its own.
+    fn start_clock(&mut self) -> Instant {
+        if self.depth == 0 && self.unclocked.is_none() {
+            self.stopwatch
+        } else {
+            self.read_clock()
+        }
+    }
+
     /// Reads the clock, and shares the time since the last reading among the quick commands that
     /// ran meanwhile without one of their own.
     fn read_clock(&mut self) -> Instant {
@@ -765,7 +775,10 @@ impl Engine {
                 unclocked.failed += u64::from(failed);
             }
             _ => {
-                self.read_clock();
+                // A script that has only begun took no time worth a reading.
+                if self.unclocked.is_some() || self.script_control.has_looked() {
+                    self.read_clock();
+                }
                 self.unclocked = Some(Unclocked {
                     command,
                     calls: 1,

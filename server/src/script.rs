@@ -20,6 +20,7 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::quality::RandomState;
 use sha1_smol::Sha1;
 
 pub use control::{Control, Killer, Refusal, Running};
@@ -205,8 +206,8 @@ pub struct Scripts {
     memory_limit: usize,
     room: Option<Room>,
     entries: Vec<Entry>,
-    by_sha: HashMap<Sha, u32>,
-    by_source: HashMap<Arc<[u8]>, u32>,
+    by_sha: HashMap<Sha, u32, RandomState>,
+    by_source: HashMap<Arc<[u8]>, u32, RandomState>,
     /// Counts uses, to find the script that was not used for longest.
     clock: u64,
     evicted: u64,
@@ -215,21 +216,32 @@ pub struct Scripts {
 struct Entry {
     sha: Sha,
     source: Arc<[u8]>,
-    function: i32,
+    script: Compiled,
     flags: Flags,
     /// Only `EVAL` brought it, so it may be evicted.
     from_eval: bool,
     used: u64,
 }
 
-/// A furnished Lua state. Its stack holds the real globals and the names `KEYS` and `ARGV`.
+/// A furnished Lua state. Its stack holds the real globals, those of plain scripts, and the
+/// names `KEYS` and `ARGV`.
 struct Room {
     machine: Machine,
 }
 
-const GLOBALS: i32 = 1;
-const KEYS: i32 = 2;
-const ARGV: i32 = 3;
+const GLOBALS: i32 = 2;
+const PLAIN_GLOBALS: i32 = 3;
+const KEYS: i32 = 4;
+const ARGV: i32 = 5;
+
+/// A compiled script.
+#[derive(Clone, Copy)]
+struct Compiled {
+    /// Where Lua keeps its function.
+    function: i32,
+    /// Where it finds its globals.
+    globals: i32,
+}
 
 impl Room {
     fn new(control: &Arc<Control>, memory_limit: usize) -> Result<Room, Error> {
@@ -238,24 +250,30 @@ impl Room {
         };
         let stack = machine.stack();
         sandbox::furnish(&stack, sandbox::Kind::Script);
+        sandbox::push_plain_globals(&stack, GLOBALS);
         stack.push_bytes(b"KEYS");
         stack.push_bytes(b"ARGV");
         Ok(Room { machine })
     }
 
     /// Compiles a script and keeps its function.
-    fn compile(&mut self, text: &[u8]) -> Result<i32, Error> {
+    fn compile(&mut self, text: &[u8]) -> Result<Compiled, Error> {
         let stack = self.machine.stack();
+        if load_plain(&stack, text) {
+            let (function, globals) = (stack.keep(), PLAIN_GLOBALS);
+            return Ok(Compiled { function, globals });
+        }
         let result = load_chunk(&stack, text, b"@user_script");
         result.map_err(|message| {
             Error::owned([b"ERR Error compiling script (new function): ", &message[..]].concat())
         })?;
-        Ok(stack.keep())
+        let (function, globals) = (stack.keep(), GLOBALS);
+        Ok(Compiled { function, globals })
     }
 
     fn run(
         &mut self,
-        function: i32,
+        script: Compiled,
         host: &mut dyn Host,
         keys: &[&[u8]],
         argv: &[&[u8]],
@@ -268,12 +286,32 @@ impl Room {
         for (name, values) in [(KEYS, keys), (ARGV, argv)] {
             stack.push_copy(name);
             push_list(&stack, values);
-            stack.raw_set(GLOBALS);
+            stack.raw_set(script.globals);
         }
-        stack.push_kept(function);
+        stack.push_kept(script.function);
         let result = self.machine.run(Some(host), 0);
         finish_run(&self.machine.stack(), result, reply);
     }
+}
+
+/// Pushes a compiled script that may have the plain globals, or says no and pushes nothing.
+fn load_plain(stack: &Stack<'_>, text: &[u8]) -> bool {
+    let is_shared = |name: &[u8]| {
+        stack.push_bytes(name);
+        stack.raw_get(PLAIN_GLOBALS);
+        let shared = !stack.is_nil(-1);
+        stack.pop(1);
+        shared
+    };
+    let Some(plain) = source::adapt_plain(text, is_shared) else {
+        return false;
+    };
+    if stack.load(&plain, b"@user_script").is_err() {
+        stack.pop(1);
+        return false;
+    }
+    stack.set_environment(PLAIN_GLOBALS);
+    true
 }
 
 /// Pushes a compiled chunk or returns the message that says what is wrong with it.
@@ -354,8 +392,8 @@ impl Scripts {
             memory_limit: MEMORY_LIMIT,
             room: None,
             entries: Vec::new(),
-            by_sha: HashMap::new(),
-            by_source: HashMap::new(),
+            by_sha: HashMap::default(),
+            by_source: HashMap::default(),
             clock: 0,
             evicted: 0,
         }
@@ -456,7 +494,7 @@ impl Scripts {
             return reply.error(&Error::text("NOSCRIPT No matching script."));
         };
         self.control.begin(false);
-        room.run(entry.function, host, keys, argv, reply);
+        room.run(entry.script, host, keys, argv, reply);
         self.control.end();
     }
 
@@ -480,7 +518,7 @@ impl Scripts {
             Some(room) => room,
             empty => empty.insert(Room::new(&self.control, self.memory_limit)?),
         };
-        let function = room.compile(body)?;
+        let script = room.compile(body)?;
         self.make_room();
         let (sha, at) = (Sha::of(source), self.entries.len() as u32);
         let source: Arc<[u8]> = source.into();
@@ -489,7 +527,7 @@ impl Scripts {
         self.entries.push(Entry {
             sha,
             source,
-            function,
+            script,
             flags,
             from_eval: true,
             used: 0,
@@ -524,7 +562,7 @@ impl Scripts {
             self.by_source.insert(Arc::clone(&moved.source), at as u32);
         }
         if let Some(room) = &mut self.room {
-            room.machine.stack().forget(removed.function);
+            room.machine.stack().forget(removed.script.function);
         }
     }
 }

@@ -125,6 +125,11 @@ impl Control {
         self.wrote.store(true, Relaxed);
     }
 
+    /// Has the hook looked at the running script yet, so that it may have run for long?
+    pub fn has_looked(&self) -> bool {
+        self.since.load(Relaxed) != 0
+    }
+
     /// Asks the running script to end. It does within some ten thousand instructions.
     pub fn kill(&self, killer: Killer) -> Result<(), Refusal> {
         if !self.runs.load(Relaxed) || !self.is_busy() && killer != Killer::Shutdown {

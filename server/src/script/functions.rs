@@ -53,8 +53,8 @@ struct Room {
     machine: Machine,
 }
 
-const CALL_GLOBALS: i32 = 1;
-const LOAD_GLOBALS: i32 = 2;
+const CALL_GLOBALS: i32 = 2;
+const LOAD_GLOBALS: i32 = 3;
 
 impl Room {
     fn new(control: &Arc<Control>) -> Result<Room, Error> {

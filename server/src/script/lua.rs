@@ -27,6 +27,9 @@ use super::{Control, Host, control::Verdict};
 /// stack of the thread, which Lua knows nothing of.
 pub const NESTING_MAX: u32 = 195;
 
+/// Where every main thread's stack holds its error handler, below all else.
+const HANDLER: c_int = 1;
+
 /// Instructions between two looks at the clock and at the kill request.
 const INSTRUCTIONS_PER_LOOK: c_int = 10_000;
 
@@ -130,7 +133,8 @@ pub struct Machine {
 unsafe impl Send for Machine {}
 
 impl Machine {
-    /// A bare state without any library, or none when memory is out.
+    /// A bare state without any library, or none when memory is out. The error handler lies
+    /// at the bottom of its stack.
     pub fn new(control: Arc<Control>, memory_limit: usize) -> Option<Machine> {
         let context = Box::new(Context {
             memory: Memory {
@@ -161,6 +165,7 @@ impl Machine {
                 .cast::<c_void>();
             ffi::lua_setallocf(state, allocate, address);
             ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, INSTRUCTIONS_PER_LOOK);
+            ffi::lua_pushcclosure(state, entry_of(&note_position), 0);
             Some(Machine { state, context })
         }
     }
@@ -206,15 +211,11 @@ impl Machine {
         let context = &*self.context;
         context.position.replace(None);
         context.nesting.set(0);
-        // SAFETY: the function and its arguments are on the stack, and the handler goes below.
+        // SAFETY: the function and its arguments are on the stack.
         unsafe {
-            let base = ffi::lua_gettop(self.state) - arguments as c_int;
-            ffi::lua_pushcclosure(self.state, entry_of(&note_position), 0);
-            ffi::lua_insert(self.state, base);
             context.memory.limited.set(true);
-            let status = ffi::lua_pcall(self.state, arguments as c_int, 1, base);
+            let status = ffi::lua_pcall(self.state, arguments as c_int, 1, HANDLER);
             context.memory.limited.set(false);
-            ffi::lua_remove(self.state, base);
             if context.control.is_killed() {
                 // The hook was re-armed for every instruction.
                 ffi::lua_sethook(
@@ -704,6 +705,14 @@ impl<'a> Stack<'a> {
 
     pub fn forget(&self, reference: i32) {
         unsafe { ffi::luaL_unref(self.state, ffi::LUA_REGISTRYINDEX, reference) }
+    }
+
+    /// Makes a table the globals of the function on top, and of those within it.
+    pub fn set_environment(&self, table: i32) {
+        self.push_copy(table);
+        unsafe {
+            ffi::lua_setfenv(self.state, -2);
+        }
     }
 
     /// Makes the table on top the globals of all functions loaded from now on, and pops it.

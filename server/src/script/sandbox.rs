@@ -5,6 +5,10 @@
 //! to the real table and refuses writes. The real table never reaches a script. Functions that
 //! go past metatables (`rawset`, `next`, `table.insert` …) are ours, and know a proxy by the
 //! secret key in its metatable.
+//!
+//! A proxy costs a script two look-ups for each one. Most scripts use their globals *plainly*
+//! (see `source`): they only read them by name. Such a script is given a table that it can
+//! neither get hold of nor write to, with the real values in it and [`SHORTCUTS`] besides.
 
 use super::{
     library,
@@ -97,6 +101,38 @@ pub fn show_globals(stack: &Stack<'_>) {
     stack.push_copy(-4);
     stack.raw_set(-3);
     stack.pop(3);
+}
+
+/// Functions of the server's table that plain scripts find among their globals.
+pub const SHORTCUTS: [(&str, &str); 2] = [("call", "__khoa_call"), ("pcall", "__khoa_pcall")];
+
+/// Pushes the globals of plain scripts, given the real ones.
+pub fn push_plain_globals(stack: &Stack<'_>, globals: i32) {
+    stack.push_table(0, 64);
+    let plain = stack.absolute(-1);
+    stack.push_nil();
+    while stack.next(globals) {
+        stack.push_copy(-2);
+        stack.insert(-2);
+        stack.raw_set(plain);
+    }
+    for name in ["KEYS", "ARGV"] {
+        stack.push_table(0, 0);
+        stack.raw_set_field(plain, name);
+    }
+    stack.raw_get_field(plain, "redis");
+    push_real(stack, -1);
+    for (name, shortcut) in SHORTCUTS {
+        stack.raw_get_field(-1, name);
+        stack.raw_set_field(plain, shortcut);
+    }
+    stack.pop(2);
+    stack.push_table(0, 2);
+    stack.push_native(missing_global);
+    stack.raw_set_field(-2, "__index");
+    stack.push_native(refuse_write);
+    stack.raw_set_field(-2, "__newindex");
+    stack.set_metatable(plain);
 }
 
 /// Puts the proxy of the globals in force and into itself.

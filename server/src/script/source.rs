@@ -8,6 +8,8 @@
 
 use std::borrow::Cow;
 
+use super::sandbox::SHORTCUTS;
+
 /// A text for `LuaJIT`, and how to name the rewritten token in an error message.
 pub struct Adapted<'a> {
     pub text: Cow<'a, [u8]>,
@@ -57,10 +59,110 @@ pub fn adapt_chunk(source: &[u8]) -> Adapted<'_> {
     Adapter::new(source, true).finish()
 }
 
+/// As [`adapt_chunk`], for a script that uses its globals *plainly*: it reads them by name and
+/// does nothing else with them, as far as its text shows. It never says `_G`, loads no text,
+/// and neither assigns nor declares a name for which `is_shared`. Its calls of the server then
+/// go by [`SHORTCUTS`]. None for any other script.
+pub fn adapt_plain(source: &[u8], is_shared: impl Fn(&[u8]) -> bool) -> Option<Cow<'_, [u8]>> {
+    if source.first() == Some(&0x1B) {
+        return None;
+    }
+    let mut adapter = Adapter::new(source, true);
+    adapter.run();
+    let Names {
+        plain,
+        assigned,
+        shortcuts,
+        ..
+    } = adapter.names;
+    if !plain || adapter.disguise.is_some() || assigned.iter().any(|name| is_shared(name)) {
+        return None;
+    }
+    adapter.edits.extend(shortcuts);
+    adapter.edits.sort_by_key(|edit| edit.at);
+    Some(apply(source, &adapter.edits))
+}
+
+/// What a text does with names that are no fields.
+struct Names<'a> {
+    plain: bool,
+    /// Those that it may assign or declare: each that a function is given as its name, or that
+    /// an equals sign or a comma follows.
+    assigned: Vec<&'a [u8]>,
+    /// Calls of the server to be shortened.
+    shortcuts: Vec<Edit>,
+    /// The last token, if it was a name that is no field.
+    last: Option<&'a [u8]>,
+    /// The last token was the dot or the colon before a field, or `function`.
+    before_field: bool,
+    after_function: bool,
+}
+
+impl<'a> Names<'a> {
+    fn word(&mut self, source: &'a [u8], at: usize, word: &'a [u8]) {
+        let (field, named) = (self.before_field, self.after_function);
+        self.other();
+        self.after_function = word == b"function";
+        if field || KEYWORDS.contains(&word) {
+            return;
+        }
+        self.last = Some(word);
+        if named {
+            self.assigned.push(word);
+        }
+        match word {
+            b"redis" | b"server" => {
+                let rest = &source[at + word.len()..];
+                self.plain &= rest.first() == Some(&b'.');
+                if !named {
+                    self.shortcuts.extend(shortcut(at, word.len(), rest));
+                }
+            }
+            b"_G" | b"load" | b"loadstring" | b"getfenv" | b"setfenv" => self.plain = false,
+            _ if word.starts_with(b"__khoa") => self.plain = false,
+            _ => {}
+        }
+    }
+
+    fn punctuation(&mut self, before: u8, byte: u8, next: u8) {
+        if let Some(name) = self.last
+            && (byte == b',' || byte == b'=' && next != b'=')
+        {
+            self.assigned.push(name);
+        }
+        self.other();
+        let one_dot = byte == b'.' && before != b'.' && next != b'.';
+        self.before_field = one_dot || byte == b':';
+    }
+
+    /// A token of another kind.
+    fn other(&mut self) {
+        self.last = None;
+        self.before_field = false;
+        self.after_function = false;
+    }
+}
+
+/// The edit that shortens `redis.call(`, given what follows the table's name.
+fn shortcut(at: usize, table: usize, rest: &[u8]) -> Option<Edit> {
+    let field = rest.get(1..)?;
+    let len = word_len(field);
+    let called = field[len..].trim_ascii_start().first() == Some(&b'(');
+    let (_, short) = SHORTCUTS
+        .iter()
+        .find(|(name, _)| called && name.as_bytes() == &field[..len])?;
+    Some(Edit {
+        at,
+        len: table + 1 + len,
+        text: short.as_bytes().to_vec(),
+    })
+}
+
 struct Adapter<'a> {
     source: &'a [u8],
     at: usize,
     edits: Vec<Edit>,
+    names: Names<'a>,
     disguise: Option<(Vec<u8>, Vec<u8>)>,
     undo_tail_calls: bool,
     /// Where the last token ended.
@@ -82,6 +184,14 @@ impl<'a> Adapter<'a> {
             source,
             at: 0,
             edits: Vec::new(),
+            names: Names {
+                plain: true,
+                assigned: Vec::new(),
+                shortcuts: Vec::new(),
+                last: None,
+                before_field: false,
+                after_function: false,
+            },
             disguise: None,
             undo_tail_calls,
             last_end: 0,
@@ -140,15 +250,24 @@ impl<'a> Adapter<'a> {
                     self.at += 1;
                     continue;
                 }
-                (b'[', b'[' | b'=') if self.long_bracket() => {}
-                (b'"' | b'\'', _) => self.string(),
-                (b'0'..=b'9', _) | (b'.', b'0'..=b'9') => self.number(),
+                (b'[', b'[' | b'=') if self.long_bracket() => self.names.other(),
+                (b'"' | b'\'', _) => {
+                    self.names.other();
+                    self.string();
+                }
+                (b'0'..=b'9', _) | (b'.', b'0'..=b'9') => {
+                    self.names.other();
+                    self.number();
+                }
                 (b'a'..=b'z' | b'A'..=b'Z' | b'_', _) => self.word(),
                 (b':', b':') => self.substitute(2, b": :"),
                 (b'<', b'<') => self.substitute(2, b"< <"),
                 (b'>', b'>') => self.substitute(2, b"> >"),
                 (b'-', b'>') => self.substitute(2, b"- >"),
-                (b'~', b'=') => self.at += 2,
+                (b'~', b'=') => {
+                    self.names.other();
+                    self.at += 2;
+                }
                 (byte @ (b'+' | b'-' | b'*' | b'/' | b'%' | b'^'), _) if self.is_assignment() => {
                     self.disguise(1, &[byte]);
                 }
@@ -171,6 +290,8 @@ impl<'a> Adapter<'a> {
     }
 
     fn punctuation(&mut self, byte: u8) {
+        let before = self.at.checked_sub(1).map_or(0, |at| self.source[at]);
+        self.names.punctuation(before, byte, self.peek(1));
         match byte {
             b'(' => self.parens += 1,
             b')' => self.close_paren(),
@@ -364,7 +485,8 @@ impl<'a> Adapter<'a> {
             self.substitute(len, &[word, b"_"].concat());
             return;
         }
-        self.keyword(&rest[..len]);
+        self.names.word(self.source, self.at, word);
+        self.keyword(word);
         self.at += len;
     }
 }
@@ -565,6 +687,55 @@ mod tests {
         ] {
             let adapted = adapt_chunk(source.as_bytes());
             assert_eq!(String::from_utf8_lossy(&adapted.text), expected);
+        }
+    }
+
+    #[test]
+    fn a_plain_script_calls_the_server_by_a_shortcut() {
+        let is_shared = |name: &[u8]| matches!(name, b"KEYS" | b"tonumber");
+        let plain = |source: &str| {
+            adapt_plain(source.as_bytes(), is_shared)
+                .map(|text| String::from_utf8_lossy(&text).into_owned())
+        };
+        for (source, expected) in [
+            (
+                "if redis.call('get',KEYS[1]) == 1 then return server.pcall ('x') end",
+                "if __khoa_call('get',KEYS[1]) == 1 then return __khoa_pcall ('x'),nil end",
+            ),
+            (
+                "local rcall = redis.call return rcall(x.redis, 'redis.call(')",
+                "local rcall = redis.call return rcall(x.redis, 'redis.call('),nil",
+            ),
+            (
+                "local a = 'x'..redis.call'y' t.KEYS, t.tonumber = 1, 2",
+                "local a = 'x'..redis.call'y' t.KEYS, t.tonumber = 1, 2",
+            ),
+            ("redis.call = 1", "redis.call = 1"),
+            ("function redis.call() end", "function redis.call() end"),
+            ("return KEYS[1] == 1", "return KEYS[1] == 1"),
+        ] {
+            assert_eq!(plain(source).as_deref(), Some(expected), "{source}");
+        }
+        for source in [
+            "KEYS = 1",
+            "a, KEYS = 1, 2",
+            "KEYS, a = 1, 2",
+            "KEYS--[[c]]--[=[d]=]\n= 1",
+            "function KEYS() end",
+            "local function tonumber() end",
+            "local redis = 1",
+            "local f = function(redis) return redis.call(1) end",
+            "local r = redis return r.call(1)",
+            "return redis--[[]].call(1)",
+            "return _G.redis",
+            "return 'x'.._G.redis",
+            "return loadstring('KEYS = 1')()",
+            "return 'x'..load(f)()",
+            "return __khoa_call('x')",
+            "return a ! b",
+            "\x1bLua",
+        ] {
+            assert_eq!(plain(source), None, "{source}");
         }
     }
 

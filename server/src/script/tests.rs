@@ -306,10 +306,62 @@ fn errors_say_where_they_were_raised() {
 }
 
 #[test]
+fn plain_scripts_and_others_see_the_same() {
+    // The second of each pair says `_G`, so it is not plain.
+    for (body, expected) in [
+        ("return KEYS[1] .. ARGV[1] .. #KEYS", "$ka1"),
+        ("return redis.call('echo', KEYS[1])", "$k"),
+        (
+            "return redis.pcall('fail')['err']",
+            "$WRONGTYPE Operation against a key holding the wrong kind of value",
+        ),
+        (
+            "return redis.call('fail')",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value script: on @user_script:1.",
+        ),
+        (
+            "return missing",
+            "-ERR user_script:1: Script attempted to access nonexistent global variable 'missing' script: on @user_script:1.",
+        ),
+        (
+            "missing = 1",
+            "-ERR user_script:1: Attempt to modify a readonly table script: on @user_script:1.",
+        ),
+        (
+            "redis.call = 1",
+            "-ERR user_script:1: Attempt to modify a readonly table script: on @user_script:1.",
+        ),
+        ("KEYS[2] = 'x' KEYS.y = 'z' return #KEYS", ":2"),
+        ("return #KEYS .. tostring(KEYS.y)", "$1nil"),
+        (
+            "return coroutine.wrap(function() return redis.call('echo', ARGV[1]) end)()",
+            "$a",
+        ),
+    ] {
+        for source in [body.to_string(), format!("local g = _G {body}")] {
+            let mut bench = Bench::new();
+            for _ in 0..2 {
+                let got = bench.eval_with(&source, &["k"], &["a"], false);
+                assert_eq!(got, expected, "{source}");
+            }
+        }
+    }
+    let mut bench = Bench::new();
+    bench.eval_with("return KEYS[1]", &["of plain"], &[], false);
+    let other = bench.eval_with("return _G.KEYS[1]", &["of other"], &[], false);
+    let plain = bench.eval_with("return KEYS[1]", &["of plain"], &[], false);
+    assert_eq!((other.as_str(), plain.as_str()), ("$of other", "$of plain"));
+}
+
+#[test]
 fn nothing_shared_can_be_changed() {
     for source in [
         "foo=1",
         "KEYS=1",
+        "tonumber=1",
+        "local a a, redis = 1, 2",
+        "function pcall() end",
+        "__khoa_call=1",
         "redis.call=1",
         "redis.foo=1",
         "string.foo=1",
