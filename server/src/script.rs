@@ -208,6 +208,8 @@ pub struct Scripts {
     entries: Vec<Entry>,
     by_sha: HashMap<Sha, u32, RandomState>,
     by_source: HashMap<Arc<[u8]>, u32, RandomState>,
+    /// The entry that was used last, which the next look-up is likely to be after.
+    recent: u32,
     /// Counts uses, to find the script that was not used for longest.
     clock: u64,
     evicted: u64,
@@ -394,6 +396,7 @@ impl Scripts {
             entries: Vec::new(),
             by_sha: HashMap::default(),
             by_source: HashMap::default(),
+            recent: 0,
             clock: 0,
             evicted: 0,
         }
@@ -434,7 +437,10 @@ impl Scripts {
 
     /// Finds a cached script by the digits of its SHA-1, in either case.
     pub fn find(&mut self, sha: &[u8]) -> Option<ScriptId> {
-        let at = *self.by_sha.get(&Sha::parse(sha)?)?;
+        let at = match self.entries.get(self.recent as usize) {
+            Some(recent) if recent.sha.as_bytes() == sha => self.recent,
+            _ => *self.by_sha.get(&Sha::parse(sha)?)?,
+        };
         self.touch(at);
         Some(ScriptId(at))
     }
@@ -499,14 +505,18 @@ impl Scripts {
     }
 
     fn touch(&mut self, at: u32) {
+        self.recent = at;
         self.clock += 1;
         self.entries[at as usize].used = self.clock;
     }
 
     fn find_or_compile(&mut self, source: &[u8]) -> Result<u32, Error> {
-        let at = match self.by_source.get(source) {
-            Some(&at) => at,
-            None => self.add(source)?,
+        let at = match self.entries.get(self.recent as usize) {
+            Some(recent) if *recent.source == *source => self.recent,
+            _ => match self.by_source.get(source) {
+                Some(&at) => at,
+                None => self.add(source)?,
+            },
         };
         self.touch(at);
         Ok(at)

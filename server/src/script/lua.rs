@@ -30,6 +30,14 @@ pub const NESTING_MAX: u32 = 195;
 /// Where every main thread's stack holds its error handler, below all else.
 const HANDLER: c_int = 1;
 
+/// A state that occupies less than this may grow tenfold between two collections: what there
+/// is of it lives on, and to walk it is the larger part of collecting.
+const SMALL: usize = 4 << 20;
+/// How large a state may grow between two collections, in percent of what was left by the
+/// last.
+const PAUSE_WHEN_SMALL: c_int = 1000;
+const PAUSE: c_int = 200;
+
 /// Instructions between two looks at the clock and at the kill request.
 const INSTRUCTIONS_PER_LOOK: c_int = 10_000;
 
@@ -120,6 +128,8 @@ struct Memory {
     used: Cell<usize>,
     limit: Cell<usize>,
     limited: Cell<bool>,
+    /// Whether the state was large when it was last looked at.
+    large: Cell<bool>,
     inner: Cell<Option<(ffi::lua_Alloc, *mut c_void)>>,
 }
 
@@ -141,6 +151,7 @@ impl Machine {
                 used: Cell::new(0),
                 limit: Cell::new(memory_limit),
                 limited: Cell::new(false),
+                large: Cell::new(false),
                 inner: Cell::new(None),
             },
             control,
@@ -166,6 +177,7 @@ impl Machine {
             ffi::lua_setallocf(state, allocate, address);
             ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, INSTRUCTIONS_PER_LOOK);
             ffi::lua_pushcclosure(state, entry_of(&note_position), 0);
+            ffi::lua_gc(state, ffi::LUA_GCSETPAUSE, PAUSE_WHEN_SMALL);
             Some(Machine { state, context })
         }
     }
@@ -216,6 +228,7 @@ impl Machine {
             context.memory.limited.set(true);
             let status = ffi::lua_pcall(self.state, arguments as c_int, 1, HANDLER);
             context.memory.limited.set(false);
+            set_pause(self.state, context);
             if context.control.is_killed() {
                 // The hook was re-armed for every instruction.
                 ffi::lua_sethook(
@@ -246,6 +259,16 @@ impl Drop for Machine {
             }
             ffi::lua_close(self.state);
         }
+    }
+}
+
+/// Collects a large state more often than a small one.
+unsafe fn set_pause(state: *mut lua_State, context: &Context) {
+    let large = context.memory.used.get() >= SMALL;
+    if context.memory.large.replace(large) != large {
+        let pause = if large { PAUSE } else { PAUSE_WHEN_SMALL };
+        // SAFETY: the caller's state is alive.
+        unsafe { ffi::lua_gc(state, ffi::LUA_GCSETPAUSE, pause) };
     }
 }
 
@@ -287,6 +310,7 @@ unsafe extern "C-unwind" fn look(state: *mut lua_State, _record: *mut ffi::lua_D
     unsafe {
         let context = context_of(state);
         let limited = context.memory.limited.replace(false);
+        set_pause(state, context);
         let killed = looked_and_killed(context);
         if killed {
             push_bytes(state, context.control.killed_message().as_bytes());
