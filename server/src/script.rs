@@ -225,16 +225,27 @@ struct Entry {
     used: u64,
 }
 
-/// A furnished Lua state. Its stack holds the real globals, those of plain scripts, and the
-/// names `KEYS` and `ARGV`.
+/// A furnished Lua state. Its stack holds the real globals, those of plain scripts, those of
+/// plain scripts that only read their arguments, and the names `KEYS` and `ARGV`.
+///
+/// What only reads its arguments finds them in the same two tables each time, which saves
+/// making them. They lie on the stack too.
 struct Room {
     machine: Machine,
+    /// How many values the two tables hold.
+    filled: [usize; 2],
 }
 
 const GLOBALS: i32 = 2;
 const PLAIN_GLOBALS: i32 = 3;
-const KEYS: i32 = 4;
-const ARGV: i32 = 5;
+const READERS_GLOBALS: i32 = 4;
+const KEYS: i32 = 5;
+const ARGV: i32 = 6;
+const READERS_KEYS: i32 = 7;
+const READERS_ARGV: i32 = 8;
+
+/// The tables of arguments that are read only are made anew once they held more than this.
+const ARGUMENTS_KEPT: usize = 64;
 
 /// A compiled script.
 #[derive(Clone, Copy)]
@@ -253,16 +264,22 @@ impl Room {
         let stack = machine.stack();
         sandbox::furnish(&stack, sandbox::Kind::Script);
         sandbox::push_plain_globals(&stack, GLOBALS);
+        sandbox::push_plain_globals(&stack, GLOBALS);
         stack.push_bytes(b"KEYS");
         stack.push_bytes(b"ARGV");
-        Ok(Room { machine })
+        for (name, table) in [(KEYS, READERS_KEYS), (ARGV, READERS_ARGV)] {
+            stack.push_nil();
+            renew_arguments(&stack, name, table);
+        }
+        let filled = [0; 2];
+        Ok(Room { machine, filled })
     }
 
     /// Compiles a script and keeps its function.
     fn compile(&mut self, text: &[u8]) -> Result<Compiled, Error> {
         let stack = self.machine.stack();
-        if load_plain(&stack, text) {
-            let (function, globals) = (stack.keep(), PLAIN_GLOBALS);
+        if let Some(globals) = load_plain(&stack, text) {
+            let function = stack.keep();
             return Ok(Compiled { function, globals });
         }
         let result = load_chunk(&stack, text, b"@user_script");
@@ -285,10 +302,19 @@ impl Room {
         let session = &stack.context().session;
         session.resp.set(Protocol::Resp2);
         session.json.reset();
-        for (name, values) in [(KEYS, keys), (ARGV, argv)] {
-            stack.push_copy(name);
-            push_list(&stack, values);
-            stack.raw_set(script.globals);
+        for (at, (name, values)) in [(KEYS, keys), (ARGV, argv)].into_iter().enumerate() {
+            if script.globals == READERS_GLOBALS {
+                let table = [READERS_KEYS, READERS_ARGV][at];
+                if self.filled[at] > ARGUMENTS_KEPT {
+                    renew_arguments(&stack, name, table);
+                    self.filled[at] = 0;
+                }
+                fill_arguments(&stack, table, values, &mut self.filled[at]);
+            } else {
+                stack.push_copy(name);
+                push_list(&stack, values);
+                stack.raw_set(script.globals);
+            }
         }
         stack.push_kept(script.function);
         let result = self.machine.run(Some(host), 0);
@@ -296,8 +322,31 @@ impl Room {
     }
 }
 
-/// Pushes a compiled script that may have the plain globals, or says no and pushes nothing.
-fn load_plain(stack: &Stack<'_>, text: &[u8]) -> bool {
+/// Puts a new table in the place of one that holds arguments to be read only.
+fn renew_arguments(stack: &Stack<'_>, name: i32, table: i32) {
+    stack.push_table(ARGUMENTS_KEPT / 8, 0);
+    stack.replace(table);
+    stack.push_copy(name);
+    stack.push_copy(table);
+    stack.raw_set(READERS_GLOBALS);
+}
+
+/// Has a table hold these values instead of those that it was filled with.
+fn fill_arguments(stack: &Stack<'_>, table: i32, values: &[&[u8]], filled: &mut usize) {
+    for (index, value) in values.iter().enumerate() {
+        stack.push_bytes(value);
+        stack.raw_set_index(table, index as i32 + 1);
+    }
+    for index in values.len()..*filled {
+        stack.push_nil();
+        stack.raw_set_index(table, index as i32 + 1);
+    }
+    *filled = values.len();
+}
+
+/// Pushes a compiled script that may have globals of the plain kind, and tells which; pushes
+/// nothing for any other.
+fn load_plain(stack: &Stack<'_>, text: &[u8]) -> Option<i32> {
     let is_shared = |name: &[u8]| {
         stack.push_bytes(name);
         stack.raw_get(PLAIN_GLOBALS);
@@ -305,15 +354,18 @@ fn load_plain(stack: &Stack<'_>, text: &[u8]) -> bool {
         stack.pop(1);
         shared
     };
-    let Some(plain) = source::adapt_plain(text, is_shared) else {
-        return false;
-    };
-    if stack.load(&plain, b"@user_script").is_err() {
+    let plain = source::adapt_plain(text, is_shared)?;
+    if stack.load(&plain.text, b"@user_script").is_err() {
         stack.pop(1);
-        return false;
+        return None;
     }
-    stack.set_environment(PLAIN_GLOBALS);
-    true
+    let globals = if plain.only_reads_arguments {
+        READERS_GLOBALS
+    } else {
+        PLAIN_GLOBALS
+    };
+    stack.set_environment(globals);
+    Some(globals)
 }
 
 /// Pushes a compiled chunk or returns the message that says what is wrong with it.

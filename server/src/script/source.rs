@@ -63,7 +63,7 @@ pub fn adapt_chunk(source: &[u8]) -> Adapted<'_> {
 /// does nothing else with them, as far as its text shows. It never says `_G`, loads no text,
 /// and neither assigns nor declares a name for which `is_shared`. Its calls of the server then
 /// go by [`SHORTCUTS`]. None for any other script.
-pub fn adapt_plain(source: &[u8], is_shared: impl Fn(&[u8]) -> bool) -> Option<Cow<'_, [u8]>> {
+pub fn adapt_plain(source: &[u8], is_shared: impl Fn(&[u8]) -> bool) -> Option<Plain<'_>> {
     if source.first() == Some(&0x1B) {
         return None;
     }
@@ -71,6 +71,7 @@ pub fn adapt_plain(source: &[u8], is_shared: impl Fn(&[u8]) -> bool) -> Option<C
     adapter.run();
     let Names {
         plain,
+        only_reads_arguments,
         assigned,
         shortcuts,
         ..
@@ -80,12 +81,24 @@ pub fn adapt_plain(source: &[u8], is_shared: impl Fn(&[u8]) -> bool) -> Option<C
     }
     adapter.edits.extend(shortcuts);
     adapter.edits.sort_by_key(|edit| edit.at);
-    Some(apply(source, &adapter.edits))
+    Some(Plain {
+        text: apply(source, &adapter.edits),
+        only_reads_arguments,
+    })
+}
+
+/// A plain script.
+pub struct Plain<'a> {
+    pub text: Cow<'a, [u8]>,
+    /// It reads elements of `KEYS` and `ARGV` and their numbers, but neither changes the tables
+    /// nor gives them to anybody else.
+    pub only_reads_arguments: bool,
 }
 
 /// What a text does with names that are no fields.
 struct Names<'a> {
     plain: bool,
+    only_reads_arguments: bool,
     /// Those that it may assign or declare: each that a function is given as its name, or that
     /// an equals sign or a comma follows.
     assigned: Vec<&'a [u8]>,
@@ -96,17 +109,50 @@ struct Names<'a> {
     /// The last token was the dot or the colon before a field, or `function`.
     before_field: bool,
     after_function: bool,
+    /// An expression must follow the last token, if it was this or a word.
+    expression_after: Option<u8>,
+    /// Whether what a comma parts are values, rather than what an assignment is made to; with
+    /// the same of the brackets that are open around.
+    values: bool,
+    outer_values: Vec<bool>,
+    /// The last tokens were `unpack(`.
+    unpacking: bool,
+    /// How many dots the last tokens were; three are a value.
+    dots: usize,
 }
 
 impl<'a> Names<'a> {
     fn word(&mut self, source: &'a [u8], at: usize, word: &'a [u8]) {
         let (field, named) = (self.before_field, self.after_function);
+        let (expression_after, unpacking) = (self.expression_after, self.unpacking);
         self.other();
         self.after_function = word == b"function";
-        if field || KEYWORDS.contains(&word) {
+        if field {
             return;
         }
+        if KEYWORDS.contains(&word) {
+            return self.keyword(word);
+        }
+        if expression_after.is_none() {
+            // A statement begins.
+            self.values = false;
+        }
         self.last = Some(word);
+        let next = source.get(at + word.len());
+        match word {
+            b"KEYS" | b"ARGV" => {
+                let read = match expression_after {
+                    Some(b'#') => true,
+                    Some(b'(') if unpacking => true,
+                    Some(b',') => self.values && next == Some(&b'['),
+                    Some(_) => next == Some(&b'['),
+                    None => false,
+                };
+                self.only_reads_arguments &= read;
+            }
+            b"unpack" => self.only_reads_arguments &= next == Some(&b'(') && !named,
+            _ => {}
+        }
         if named {
             self.assigned.push(word);
         }
@@ -124,14 +170,42 @@ impl<'a> Names<'a> {
         }
     }
 
+    fn keyword(&mut self, word: &[u8]) {
+        let within_expression: [&[u8]; 6] = [b"and", b"or", b"not", b"nil", b"true", b"false"];
+        if !within_expression.contains(&word) {
+            self.values = matches!(word, b"return" | b"in");
+        }
+        let before_expression: [&[u8]; 9] = [
+            b"return", b"in", b"and", b"or", b"not", b"if", b"elseif", b"while", b"until",
+        ];
+        if before_expression.contains(&word) {
+            self.expression_after = Some(b' ');
+        }
+    }
+
     fn punctuation(&mut self, before: u8, byte: u8, next: u8) {
         if let Some(name) = self.last
             && (byte == b',' || byte == b'=' && next != b'=')
         {
             self.assigned.push(name);
         }
+        let unpacking = byte == b'(' && self.last == Some(b"unpack");
+        let dots = if byte == b'.' { self.dots + 1 } else { 0 };
         self.other();
-        let one_dot = byte == b'.' && before != b'.' && next != b'.';
+        (self.unpacking, self.dots) = (unpacking, dots);
+        match byte {
+            b'(' | b'[' | b'{' => self
+                .outer_values
+                .push(std::mem::replace(&mut self.values, true)),
+            b')' | b']' | b'}' => self.values = self.outer_values.pop().unwrap_or(false),
+            b'=' if next != b'=' && before != b'=' => self.values = true,
+            b';' => self.values = false,
+            _ => {}
+        }
+        if b"=<>+-*/%^.([{,#".contains(&byte) && dots < 3 {
+            self.expression_after = Some(byte);
+        }
+        let one_dot = dots == 1 && next != b'.';
         self.before_field = one_dot || byte == b':';
     }
 
@@ -140,6 +214,9 @@ impl<'a> Names<'a> {
         self.last = None;
         self.before_field = false;
         self.after_function = false;
+        self.expression_after = None;
+        self.unpacking = false;
+        self.dots = 0;
     }
 }
 
@@ -186,11 +263,17 @@ impl<'a> Adapter<'a> {
             edits: Vec::new(),
             names: Names {
                 plain: true,
+                only_reads_arguments: true,
                 assigned: Vec::new(),
                 shortcuts: Vec::new(),
                 last: None,
                 before_field: false,
                 after_function: false,
+                expression_after: None,
+                values: false,
+                outer_values: Vec::new(),
+                unpacking: false,
+                dots: 0,
             },
             disguise: None,
             undo_tail_calls,
@@ -265,7 +348,7 @@ impl<'a> Adapter<'a> {
                 (b'>', b'>') => self.substitute(2, b"> >"),
                 (b'-', b'>') => self.substitute(2, b"- >"),
                 (b'~', b'=') => {
-                    self.names.other();
+                    self.names.punctuation(0, b'<', 0);
                     self.at += 2;
                 }
                 (byte @ (b'+' | b'-' | b'*' | b'/' | b'%' | b'^'), _) if self.is_assignment() => {
@@ -695,7 +778,7 @@ mod tests {
         let is_shared = |name: &[u8]| matches!(name, b"KEYS" | b"tonumber");
         let plain = |source: &str| {
             adapt_plain(source.as_bytes(), is_shared)
-                .map(|text| String::from_utf8_lossy(&text).into_owned())
+                .map(|plain| String::from_utf8_lossy(&plain.text).into_owned())
         };
         for (source, expected) in [
             (
@@ -736,6 +819,60 @@ mod tests {
             "\x1bLua",
         ] {
             assert_eq!(plain(source), None, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_only_reads_its_arguments_is_known_by_its_text() {
+        let only_reads = |source: &str| {
+            adapt_plain(source.as_bytes(), |_| false)
+                .expect("it is plain")
+                .only_reads_arguments
+        };
+        for source in [
+            "return KEYS[1]",
+            "if redis.call('get', KEYS[1]) == ARGV[1] then return #KEYS + #ARGV end",
+            "local a, b = KEYS[1], ARGV[2] f(a, KEYS[3], b) return {1, KEYS[1], x = ARGV[1]}",
+            "redis.call('del', unpack(KEYS)) for i = 1, #KEYS do f(KEYS[i], ARGV[i]) end",
+            "for i = ARGV[1], ARGV[2] do local x = -ARGV[i] end return KEYS[1], KEYS[2]",
+            "a, b = 1, KEYS[1]; while ARGV[1] ~= ARGV[2] do t.ARGV = 1 end",
+            "return f(nil, KEYS[1], true and x, ARGV[1], ..., ARGV[2])",
+            "repeat x = y(KEYS[1]) until not KEYS[2] or KEYS[3] .. ARGV[1] < ARGV[2]",
+        ] {
+            assert!(only_reads(source), "{source}");
+        }
+        for source in [
+            "KEYS[1] = 2",
+            "local a = b KEYS[1] = 2",
+            "local a = b KEYS[1], x = 2, 3",
+            "local a = b x, KEYS[1] = 2, 3",
+            "local a = b x, KEYS[1], y = 2, 3, 4",
+            "if a then KEYS[1] = 2 end",
+            "for i = 1, 2 do KEYS[i] = 2 end",
+            "return function() KEYS[1] = 2 end",
+            "pcall(function() x, KEYS[1], y = 1, 2, 3 end)",
+            "pcall(function() (a).x, KEYS[1] = 1, 2 end)",
+            "local a = ... KEYS[1] = 2",
+            "local a = nil x, KEYS[1] = 2, 3",
+            "local a = b; (a).x, KEYS[1] = 1, 2",
+            "if x then (a).x, KEYS[1] = 1, 2 end",
+            "local t = {f = function() x, KEYS[1] = 1, 2 end}",
+            "x[1], KEYS[1] = 1, 2",
+            "KEYS.x = 1",
+            "local k = KEYS",
+            "f(KEYS)",
+            "return KEYS",
+            "return {KEYS}",
+            "setmetatable(KEYS, {})",
+            "for _, k in ipairs(KEYS) do f(k) end",
+            "local function unpack(t) t[1] = 2 end unpack(KEYS)",
+            "local f = function(unpack) unpack(KEYS) end",
+            "for unpack in f do unpack(KEYS) end",
+            "(KEYS)[1] = 2",
+            "KEYS --[[c]] [1] = 2",
+            "return KEYS:x()",
+        ] {
+            assert!(!only_reads(source), "{source}");
         }
     }
 

@@ -354,6 +354,23 @@ fn plain_scripts_and_others_see_the_same() {
 }
 
 #[test]
+fn arguments_that_are_read_only_are_those_of_this_run() {
+    let mut bench = Bench::new();
+    let source = "return {#KEYS, KEYS[1] or '-', KEYS[2] or '-', KEYS[100] or '-', #ARGV}";
+    let many: Vec<String> = (1..=100).map(|key| format!("k{key}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    for (keys, expected) in [
+        (&["a", "b"][..], "[:2 $a $b $- :0]"),
+        (&["c"], "[:1 $c $- $- :0]"),
+        (&[], "[:0 $- $- $- :0]"),
+        (&many, "[:100 $k1 $k2 $k100 :0]"),
+        (&["d"], "[:1 $d $- $- :0]"),
+    ] {
+        assert_eq!(bench.eval_with(source, keys, &[], false), expected);
+    }
+}
+
+#[test]
 fn nothing_shared_can_be_changed() {
     for source in [
         "foo=1",
