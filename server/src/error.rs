@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use crate::number::before_zero;
+
 /// An error reply, without the leading `-` and the closing line break.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Cow<'static, [u8]>);
@@ -25,6 +27,12 @@ impl Error {
     /// An error whose text holds something of the request, which need not be UTF-8.
     pub fn owned(text: impl Into<Vec<u8>>) -> Error {
         Error(Cow::Owned(text.into()))
+    }
+
+    /// An error that repeats something of the request, as the references' format does: up to the
+    /// first zero byte.
+    pub fn quoting<const N: usize>(parts: [&[u8]; N]) -> Error {
+        Error(Cow::Owned(parts.map(before_zero).concat()))
     }
 
     /// The text as it goes on the wire. It may hold line breaks, which the encoder replaces.

@@ -18,8 +18,8 @@ pub struct Extended {
 /// The largest exponent of the format, for a mantissa taken as an integer.
 const EXPONENT_MAX: i32 = 16383 - 63;
 const EXPONENT_MIN: i32 = -16382 - 63;
-/// The longest text that is read as a number, in bytes.
-const TEXT_MAX: usize = 255;
+/// The longest text that is read as a number, in bytes: what can be printed can be read.
+const TEXT_MAX: usize = 5 * 1024 - 1;
 /// Beyond these powers of ten every number is infinite, or zero.
 const POWER_MAX: i64 = 5000;
 

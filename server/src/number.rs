@@ -39,11 +39,31 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
+/// Reads an unsigned integer as the references read cursors and IDs of entries: white space, a
+/// sign and zeros may stand before it, and a zero byte ends it.
+pub fn parse_lenient_u64(text: &[u8]) -> Option<u64> {
+    let text = before_zero(text);
+    if let Some(number) = parse_i64(text) {
+        return number.try_into().ok();
+    }
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let start = text.iter().position(|byte| !is_space(byte))?;
+    match &text[start..] {
+        [b'-', digits @ ..] => parse_u64(digits).map(u64::wrapping_neg),
+        [b'+', digits @ ..] | digits => parse_u64(digits),
+    }
+}
+
+/// What a text is to a C function.
+pub fn before_zero(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
 /// Reads a double: decimal or hexadecimal, `inf` and `infinity` in any case; not a number, white
 /// space and anything behind the number are refused.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
-    if text.is_empty() || text.len() > 512 {
+    if text.is_empty() {
         return None;
     }
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -196,6 +216,27 @@ impl Default for DoubleBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cursors_are_read_leniently() {
+        for (text, number) in [
+            (&b"7"[..], Some(7)),
+            (b"007", Some(7)),
+            (b" \t+5", Some(5)),
+            (b"-0", Some(0)),
+            (b"-1", None),
+            (b" -1", Some(u64::MAX)),
+            (b"1\0x", Some(1)),
+            (b"1 ", None),
+            (b"0x10", None),
+            (b"", None),
+            (b"+", None),
+            (b"18446744073709551615", Some(u64::MAX)),
+            (b"18446744073709551616", None),
+        ] {
+            assert_eq!(parse_lenient_u64(text), number, "{}", text.escape_ascii());
+        }
+    }
 
     #[test]
     fn only_canonical_integers_are_integers() {

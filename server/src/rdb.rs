@@ -48,6 +48,8 @@ pub enum BadFormat {
     VersionOrChecksum,
     /// What it holds is no value.
     Data,
+    /// What it holds is no library.
+    NoLibrary,
 }
 
 impl fmt::Display for BadFormat {
@@ -55,6 +57,7 @@ impl fmt::Display for BadFormat {
         f.write_str(match self {
             BadFormat::VersionOrChecksum => "DUMP payload version or checksum are wrong",
             BadFormat::Data => "Bad data format",
+            BadFormat::NoLibrary => "given type is not a function",
         })
     }
 }
@@ -198,7 +201,7 @@ pub fn decode_libraries(payload: &[u8], check: VersionCheck) -> Result<Vec<Vec<u
     let mut sources = Vec::new();
     while let Ok(kind) = reader.byte() {
         if kind != LIBRARY {
-            return Err(BadFormat::Data);
+            return Err(BadFormat::NoLibrary);
         }
         sources.push(reader.string()?);
     }

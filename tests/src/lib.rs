@@ -1,6 +1,7 @@
 //! Scenarios and tools that exercise khoa-server and khoa together.
 
 pub mod commands;
+pub mod differential;
 pub mod linearizability;
 pub mod transcript;
 

@@ -454,7 +454,11 @@ fn client_id(call: &mut Call<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-fn client_import_source(_call: &mut Call<'_>) -> Result<(), Stop> {
+fn client_import_source(call: &mut Call<'_>) -> Result<(), Stop> {
+    if is_word(call.arg(2), "OFF") {
+        call.reply.ok();
+        return Ok(());
+    }
     Err(Error::text("ERR Server is not in import mode").into())
 }
 
@@ -591,8 +595,7 @@ fn client_setinfo(call: &mut Call<'_>) -> Result<(), Stop> {
     } else if is_word(attribute, "LIB-VER") {
         ("lib-ver", &mut call.session.lib_ver)
     } else {
-        let unknown = [b"ERR Unrecognized option '", attribute, b"'"].concat();
-        return Err(Error::owned(unknown).into());
+        return Err(Error::quoting([b"ERR Unrecognized option '", attribute, b"'"]).into());
     };
     if !is_plain(value) {
         return Err(Error::owned(format!(
@@ -698,7 +701,7 @@ fn check_tracking(call: &Call<'_>, mode: Mode, prefixes: &[&[u8]]) -> Result<(),
             } else {
                 b"another provided"
             };
-            let text = [
+            Err(Error::quoting([
                 b"ERR Prefix '",
                 one,
                 b"' overlaps with ",
@@ -706,8 +709,7 @@ fn check_tracking(call: &Call<'_>, mode: Mode, prefixes: &[&[u8]]) -> Result<(),
                 b" prefix '",
                 other,
                 b"'. Prefixes for a single client must not overlap.",
-            ];
-            Err(Error::owned(text.concat()))
+            ]))
         }
         _ => Ok(()),
     }

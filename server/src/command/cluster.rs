@@ -579,7 +579,7 @@ fn check_node(call: &Call<'_>, index: usize) -> Result<(), Error> {
     if name == call.engine.identity.run_id.as_bytes() {
         return Ok(());
     }
-    Err(Error::owned([b"ERR Unknown node ", name].concat()))
+    Err(Error::quoting([b"ERR Unknown node ", name]))
 }
 
 fn cluster_countkeysinslot(call: &mut Call<'_>) -> Result<(), Stop> {
@@ -720,11 +720,9 @@ fn cluster_meet(call: &mut Call<'_>) -> Result<(), Stop> {
     check_enabled(call)?;
     let (host, port) = (call.arg(2), call.arg(3));
     if number::parse_i64(port).is_none() {
-        let text = [b"ERR Invalid base port specified: ", port].concat();
-        return Err(Error::owned(text).into());
+        return Err(Error::quoting([b"ERR Invalid base port specified: ", port]).into());
     }
-    let text = [b"ERR Invalid node address specified: ", host, b":", port].concat();
-    Err(Error::owned(text).into())
+    Err(Error::quoting([b"ERR Invalid node address specified: ", host, b":", port]).into())
 }
 
 fn cluster_migrateslots(call: &mut Call<'_>) -> Result<(), Stop> {

@@ -328,16 +328,8 @@ fn reset(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn select(call: &mut Call<'_>) -> Result<(), Stop> {
-    call.session.db = database(call, 1)?;
+    call.session.db = keys::database(call.engine, call.int(1)?)?;
     call.engine.keys.select(call.session.db);
     call.reply.ok();
     Ok(())
-}
-
-/// The database that an argument names.
-fn database(call: &Call<'_>, index: usize) -> Result<usize, Error> {
-    usize::try_from(call.int(index)?)
-        .ok()
-        .filter(|&db| db < call.engine.keys.databases())
-        .ok_or(Error::text("ERR DB index is out of range"))
 }

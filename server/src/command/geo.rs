@@ -738,7 +738,7 @@ fn member_place(call: &mut Call<'_>, key: &[u8], member: &[u8]) -> Result<Option
     let Some(set) = call.engine.keys.read_as::<SortedSet>(key)? else {
         return Ok(None);
     };
-    let missing = || Error::owned([b"ERR member ", member, b" does not exist"].concat());
+    let missing = || Error::quoting([b"ERR member ", member, b" does not exist"]);
     place_of(Some(set), member).map(Some).ok_or_else(missing)
 }
 

@@ -196,8 +196,7 @@ fn pfdebug(call: &mut Call<'_>) -> Result<(), Stop> {
         let changed = make_dense(call, key)?;
         call.reply.integer(changed.into());
     } else {
-        let parts: [&[u8]; 3] = [b"ERR Unknown PFDEBUG subcommand '", subcommand, b"'"];
-        return Err(Error::owned(parts.concat()).into());
+        return Err(Error::quoting([b"ERR Unknown PFDEBUG subcommand '", subcommand, b"'"]).into());
     }
     Ok(())
 }

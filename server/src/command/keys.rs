@@ -401,6 +401,9 @@ fn copy(call: &mut Call<'_>) -> Result<(), Stop> {
 
 /// A database by its number.
 pub fn database(engine: &Engine, number: i64) -> Result<usize, Error> {
+    const NO_INT: Error =
+        Error::text("ERR value is out of range, value must between -2147483648 and 2147483647");
+    let number = i32::try_from(number).map_err(|_| NO_INT)?;
     let number = usize::try_from(number).map_err(|_| NO_SUCH_DB)?;
     if number < engine.keys.databases() {
         Ok(number)
@@ -686,9 +689,8 @@ fn expire_in(call: &mut Call<'_>, base: Option<u64>, unit: i64) -> Result<(), St
     let mut only_if = ExpireIf::default();
     while !options.is_empty() {
         if !only_if.take(&mut options) {
-            let mut text = b"ERR Unsupported option ".to_vec();
-            text.extend(options.next().unwrap_or_default());
-            return Err(Error::owned(text).into());
+            let option = options.next().unwrap_or_default();
+            return Err(Error::quoting([b"ERR Unsupported option ", option]).into());
         }
     }
     only_if.check()?;
@@ -738,7 +740,7 @@ fn keys(call: &mut Call<'_>) -> Result<(), Stop> {
         .engine
         .keys
         .entries()
-        .filter(|entry| glob::matches(pattern, entry.key()))
+        .filter(|entry| pattern == b"*" || glob::matches(pattern, entry.key()))
         .collect();
     call.reply.array(found.len());
     for entry in found {
@@ -797,7 +799,7 @@ pub struct ScanOptions<'a> {
 
 /// The cursor of a SCAN.
 pub fn scan_cursor(arg: &[u8]) -> Result<u64, Error> {
-    number::parse_u64(arg).ok_or(Error::text("ERR invalid cursor"))
+    number::parse_lenient_u64(arg).ok_or(Error::text("ERR invalid cursor"))
 }
 
 impl<'a> ScanOptions<'a> {
@@ -816,7 +818,8 @@ impl<'a> ScanOptions<'a> {
                     .filter(|&count| count > 0)
                     .ok_or(Error::SYNTAX)?;
             } else if options.len() > 1 && options.take("MATCH") {
-                parsed.pattern = options.next();
+                // A star alone is no pattern: it lets an empty name through.
+                parsed.pattern = options.next().filter(|pattern| *pattern != b"*");
             } else if scanned == Scanned::Keys && options.len() > 1 && options.take("TYPE") {
                 parsed.type_name = Some(known_type(options.value()?)?);
             } else if options.take("NOVALUES") {
@@ -851,5 +854,5 @@ fn known_type(name: &[u8]) -> Result<&'static str, Error> {
     let known = TYPES
         .into_iter()
         .find(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-    known.ok_or_else(|| Error::owned([b"ERR unknown type name '".as_slice(), name, b"'"].concat()))
+    known.ok_or_else(|| Error::quoting([b"ERR unknown type name '", name, b"'"]))
 }

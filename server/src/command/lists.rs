@@ -452,8 +452,8 @@ fn blmove(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn blmpop(call: &mut Call<'_>) -> Result<(), Stop> {
-    let until = parse_timeout(call.arg(1), call.engine.keys.now())?;
     let (keys, end, count) = parse_mpop(call, 2)?;
+    let until = parse_timeout(call.arg(1), call.engine.keys.now())?;
     if pop_first(call, keys, end, count)? {
         return Ok(());
     }
@@ -805,9 +805,11 @@ fn lset(call: &mut Call<'_>) -> Result<(), Stop> {
     if call.engine.keys.read_as::<List>(call.arg(1))?.is_none() {
         return Err(Error::NO_SUCH_KEY.into());
     }
-    let (index, element) = (call.int(2)?, call.arg(3));
+    // The references keep but the lower half of the index.
+    let (index, element) = (i64::from(call.int(2)? as i32), call.arg(3));
     let set = call.engine.keys.update(call.arg(1), |list: &mut List| {
-        let set = position(index, list.len()).is_some_and(|at| list.set(at, element, limits));
+        let at = position(index, list.len()).unwrap_or(usize::MAX);
+        let set = list.set(at, element, limits);
         (set, set.then_some(Event::list("lset")))
     })?;
     if set != Some(true) {

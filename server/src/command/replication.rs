@@ -137,8 +137,7 @@ fn replconf(call: &mut Call<'_>) -> Result<(), Stop> {
         if is_word(name, "LISTENING-PORT") || is_word(name, "RDB-ONLY") {
             number::parse_i64(value).ok_or(Error::NOT_AN_INTEGER)?;
         } else if !is_word(name, "CAPA") && !is_word(name, "IP-ADDRESS") {
-            let text = [b"ERR Unrecognized REPLCONF option: ", name].concat();
-            return Err(Error::owned(text).into());
+            return Err(Error::quoting([b"ERR Unrecognized REPLCONF option: ", name]).into());
         }
     }
     call.reply.ok();

@@ -18,6 +18,8 @@ use crate::{
 const NOTES_RW: &str = "what the script does with them is not known: it may read and change them";
 const NOTES_RO: &str = "what the script does with them is not known: it may read them";
 
+/// The digits of the SHA1 by which a script is known.
+const SHA_LEN: usize = 40;
 const NO_SCRIPT: Error = Error::text("NOSCRIPT No matching script.");
 const NOTHING_RUNS: Error = Error::text("NOTBUSY No scripts in execution right now.");
 const HAS_WRITTEN: Error = Error::text(
@@ -486,6 +488,9 @@ enum By {
 
 /// Takes the scripts out of the engine while one of them has the engine to itself.
 fn run_script(call: &mut Call<'_>, by: By, read_only: bool) -> Result<(), Stop> {
+    if matches!(by, By::Sha) && call.arg(1).len() != SHA_LEN {
+        return Err(NO_SCRIPT.into());
+    }
     let keys = count_keys(call)?;
     let mut scripts = call.engine.take_scripts();
     let result = run_with(call, &mut scripts, by, read_only, keys);
@@ -687,7 +692,7 @@ fn function_load(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn unknown(text: &[u8], option: &[u8]) -> Stop {
-    Error::owned([text, option].concat()).into()
+    Error::quoting([text, option]).into()
 }
 
 fn function_delete(call: &mut Call<'_>) -> Result<(), Stop> {

@@ -592,12 +592,12 @@ fn config_set(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn unknown_setting(name: &[u8]) -> Error {
     let text = b"ERR Unknown option or number of arguments for CONFIG SET - '";
-    Error::owned([text, name, b"'"].concat())
+    Error::quoting([text, name, b"'"])
 }
 
 fn refused_setting(name: &[u8], why: &str) -> Error {
     let text = b"ERR CONFIG SET failed (possibly related to argument '";
-    Error::owned([text, name, b"') - ", why.as_bytes()].concat())
+    Error::quoting([text, name, b"') - ", why.as_bytes()])
 }
 
 fn dbsize(call: &mut Call<'_>) -> Result<(), Stop> {
@@ -832,10 +832,8 @@ fn waitaof(call: &mut Call<'_>) -> Result<(), Stop> {
         let text = "ERR value is out of range, value must between 0 and 1";
         return Err(Error::text(text).into());
     }
-    let replicas = call.int(2)?;
-    if replicas < 0 {
-        return Err(Error::text("ERR value is out of range, must be positive").into());
-    }
+    let replicas = call.int(2).ok().filter(|&replicas| replicas >= 0);
+    let replicas = replicas.ok_or(Error::text("ERR value is out of range, must be positive"))?;
     let until = blocking::parse_timeout_ms(call.arg(3), call.engine.keys.now())?;
     if local > 0 {
         return Err(Error::text(

@@ -11,6 +11,7 @@ use crate::{
         Kind, StringValue, Value,
         hash::Hash,
         list::{End, List},
+        sorted_set::SortedSet,
     },
 };
 
@@ -140,10 +141,19 @@ impl<'a> Plan<'a> {
 
 fn run(call: &mut Call<'_>, may_store: bool) -> Result<(), Stop> {
     let plan = Plan::parse(call.options(2), may_store)?;
-    let (mut elements, is_set) = match call.engine.keys.read(call.arg(1)) {
-        Some(value) => (elements(value)?, matches!(value, Value::Set(_))),
-        None => (Vec::new(), false),
-    };
+    let found = call.engine.keys.read(call.arg(1));
+    let is_set = matches!(found, Some(Value::Set(_)));
+    let is_sorted_set = matches!(found, Some(Value::SortedSet(_)));
+    let mut elements = found.map(elements).transpose()?.unwrap_or_default();
+    if is_sorted_set {
+        // As in the references, one that was sorted is packed no longer.
+        call.engine
+            .keys
+            .update(call.arg(1), |set: &mut SortedSet| {
+                set.make_table();
+                ((), None)
+            })?;
+    }
     // A set has no order of its own: what is stored, or decides in a script, must not differ
     // from run to run.
     let settle = is_set && (plan.store.is_some() || call.session.deny_blocking);

@@ -524,11 +524,10 @@ impl<'a> Addition<'a> {
             }
             break options.next().map(NewId::parse);
         };
+        let id = id.transpose()?;
         let plan = trimming.finish(false, nodes)?;
         let items = options.rest();
-        let id = id
-            .transpose()?
-            .filter(|_| !items.is_empty() && items.len().is_multiple_of(2));
+        let id = id.filter(|_| !items.is_empty() && items.len().is_multiple_of(2));
         let id = id.ok_or_else(|| call.wrong_arity())?;
         if id == NewId::Given(StreamId::MIN) {
             return Err(ZERO_ID);

@@ -150,10 +150,11 @@ impl List {
 
     /// Replaces the element at an index; false when there is none.
     pub fn set(&mut self, index: usize, element: &[u8], limits: Limits) -> bool {
+        // As in the references, whether the index is there or not.
+        self.make_room(element.len(), 1, limits);
         if index >= self.len() {
             return false;
         }
-        self.make_room(element.len(), 1, limits);
         match &mut self.0 {
             Repr::Small(packed) => {
                 if let Some(at) = packed.seek(index) {
@@ -168,11 +169,12 @@ impl List {
 
     /// Puts an element on that side of the first one equal to `pivot`; false when there is none.
     pub fn insert(&mut self, side: End, pivot: &[u8], element: &[u8], limits: Limits) -> bool {
+        // As in the references, whether the pivot is there or not.
+        self.make_room(element.len(), 1, limits);
         let Some(index) = self.position(pivot) else {
             return false;
         };
         let index = if side == End::Back { index + 1 } else { index };
-        self.make_room(element.len(), 1, limits);
         match &mut self.0 {
             Repr::Small(packed) => match packed.seek(index) {
                 Some(at) => packed.insert(at, element),

@@ -386,7 +386,8 @@ impl SortedSet {
         }
     }
 
-    fn make_table(&mut self) {
+    /// Gives up packing, however few the members are.
+    pub fn make_table(&mut self) {
         if let Repr::Small(_) = self.0 {
             let mut table = Table::default();
             for (name, score) in self.iter() {

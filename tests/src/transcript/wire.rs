@@ -158,7 +158,7 @@ pub fn encode<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
 }
 
 /// The first reply in `bytes` with the length it took, or none while it is incomplete.
-fn parse(bytes: &[u8], depth: usize) -> Result<Option<(Reply, usize)>, String> {
+pub fn parse(bytes: &[u8], depth: usize) -> Result<Option<(Reply, usize)>, String> {
     let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else {
         return Ok(None);
     };

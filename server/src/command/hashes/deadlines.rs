@@ -139,7 +139,7 @@ impl Condition {
                 () if is_word(arg, "XX") => condition.present = true,
                 () if is_word(arg, "GT") => condition.later = true,
                 () if is_word(arg, "LT") => condition.earlier = true,
-                () => return Err(Error::owned([b"ERR Unsupported option ", *arg].concat())),
+                () => return Err(Error::quoting([b"ERR Unsupported option ", *arg])),
             }
         }
         let Condition {

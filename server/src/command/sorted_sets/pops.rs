@@ -49,8 +49,8 @@ pub(super) fn zmpop(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 pub(super) fn bzmpop(call: &mut Call<'_>) -> Result<(), Stop> {
-    let until = parse_timeout(call.arg(1), call.engine.keys.now())?;
     let (keys, end, count) = parse_mpop(call, 2)?;
+    let until = parse_timeout(call.arg(1), call.engine.keys.now())?;
     if pop_first(call, keys, end, count)? {
         return Ok(());
     }

@@ -91,6 +91,7 @@ fn score_bound(text: &[u8]) -> Option<ScoreBound> {
 
 /// Reads the score of a bound: nothing is zero, and what is too large is infinite.
 fn parse_bound(text: &[u8]) -> Option<f64> {
+    let text = number::before_zero(text);
     if text.is_empty() {
         return Some(0.0);
     }

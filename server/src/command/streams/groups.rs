@@ -144,6 +144,7 @@ fn group_start(call: &mut Call<'_>, key: &[u8]) -> Result<StreamId, Error> {
             let stream = call.engine.keys.read_as::<Stream>(key)?;
             Ok(stream.map_or(StreamId::MIN, Stream::last_id))
         }
+        b"-" | b"+" if call.command.own_name() == "setid" => ids::start(call.arg(4)),
         id => ids::exact(id, 0),
     }
 }
@@ -174,25 +175,23 @@ fn in_group<R>(
 }
 
 pub fn no_such_group(key: &[u8], name: &[u8]) -> Error {
-    let parts: [&[u8]; 5] = [
+    Error::quoting([
         b"NOGROUP No such consumer group '",
         name,
         b"' for key name '",
         key,
         b"'",
-    ];
-    Error::owned(parts.concat())
+    ])
 }
 
 fn no_key_or_group(key: &[u8], name: &[u8]) -> Error {
-    let parts: [&[u8]; 5] = [
+    Error::quoting([
         b"NOGROUP No such key '",
         key,
         b"' or consumer group '",
         name,
         b"'",
-    ];
-    Error::owned(parts.concat())
+    ])
 }
 
 pub fn subcommand_syntax(call: &Call<'_>) -> Error {

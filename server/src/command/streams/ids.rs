@@ -1,6 +1,10 @@
 //! The IDs of entries as requests write them.
 
-use crate::{error::Error, value::stream::StreamId};
+use crate::{
+    error::Error,
+    number::{before_zero, parse_lenient_u64},
+    value::stream::StreamId,
+};
 
 pub const INVALID: Error =
     Error::text("ERR Invalid stream ID specified as stream command argument");
@@ -27,7 +31,7 @@ impl NewId {
             return Ok(NewId::Next);
         }
         match arg.strip_suffix(b"-*") {
-            Some(ms) => number(ms).map(NewId::NextOf).ok_or(INVALID),
+            Some(ms) => parse_lenient_u64(ms).map(NewId::NextOf).ok_or(INVALID),
             None => exact(arg, 0).map(NewId::Given),
         }
     }
@@ -66,21 +70,15 @@ fn parse(arg: &[u8], missing_seq: u64) -> Option<StreamId> {
     if arg.len() > LEN_MAX {
         return None;
     }
-    match arg.iter().position(|&byte| byte == b'-') {
+    let text = before_zero(arg);
+    match text.iter().position(|&byte| byte == b'-') {
         Some(at) => Some(StreamId {
-            ms: number(&arg[..at])?,
-            seq: number(&arg[at + 1..])?,
+            ms: parse_lenient_u64(&text[..at])?,
+            seq: parse_lenient_u64(&text[at + 1..])?,
         }),
         None => Some(StreamId {
-            ms: number(arg)?,
+            ms: parse_lenient_u64(text)?,
             seq: missing_seq,
         }),
     }
-}
-
-/// An unsigned number; zeros, a plus and white space before it are let through, as the
-/// references do here.
-fn number(text: &[u8]) -> Option<u64> {
-    let text = text.trim_ascii_start();
-    crate::number::parse_u64(text.strip_prefix(b"+").unwrap_or(text))
 }

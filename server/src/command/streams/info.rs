@@ -16,6 +16,10 @@ use crate::{
 const SHOWN: usize = 10;
 
 pub fn xinfo_stream(call: &mut Call<'_>) -> Result<(), Stop> {
+    let missing = call.engine.keys.read_as::<Stream>(call.args[2])?.is_none();
+    if missing {
+        return Err(Error::NO_SUCH_KEY.into());
+    }
     let mut options = call.options(3);
     let full = options.take("FULL");
     let mut shown = SHOWN;

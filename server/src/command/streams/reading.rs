@@ -207,17 +207,22 @@ fn resolve_in_group(id: &[u8]) -> Result<From, Error> {
                  new messages. The {id} ID would just return an empty result set."
             )))
         }
-        id => ids::exact(id, 0).map(From::Pending),
+        // The references keep `>` as the greatest ID, so that one asks for the new entries too.
+        id => match ids::exact(id, 0)? {
+            StreamId::MAX => Ok(From::New),
+            id => Ok(From::Pending(id)),
+        },
     }
 }
 
 pub fn no_group(key: &[u8], group: &[u8]) -> Error {
-    let mut text = b"NOGROUP No such key '".to_vec();
-    text.extend(key);
-    text.extend(b"' or consumer group '");
-    text.extend(group);
-    text.extend(b"' in XREADGROUP with GROUP option");
-    Error::owned(text)
+    Error::quoting([
+        b"NOGROUP No such key '",
+        key,
+        b"' or consumer group '",
+        group,
+        b"' in XREADGROUP with GROUP option",
+    ])
 }
 
 /// Makes the consumer if it is new, and notes that it was seen.

@@ -1,0 +1,806 @@
+//! Everything in which khoa-server may differ from a reference, or that cannot be compared: a row each, with its reason.
+
+use crate::transcript::wire::{Body, Reply};
+
+use super::vocabulary::{SCRIPTS, is_runner, sha_of};
+
+/// Which server the other one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// Valkey 9.1, whose behaviour is khoa-server's.
+    Valkey,
+    /// Redis 8.2.
+    Redis82,
+    /// Redis 7.0.
+    Redis7,
+    /// Another khoa-server, for the tests of this machinery.
+    Khoa,
+}
+
+impl Reference {
+    /// By the text of INFO.
+    pub fn of_info(info: &str) -> Self {
+        match () {
+            () if info.contains("server_name:valkey") => Self::Valkey,
+            () if info.contains("server_name:khoa") => Self::Khoa,
+            () if info.contains("redis_version:8") => Self::Redis82,
+            () => Self::Redis7,
+        }
+    }
+}
+
+/// A command that takes no part, or a container of which no subcommand does.
+pub struct LeftOut {
+    /// In lower case.
+    pub commands: &'static [&'static str],
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// What is not run at all.
+pub const LEFT_OUT: &[LeftOut] = &[
+    LeftOut {
+        commands: &[
+            "shutdown",
+            "failover",
+            "replicaof",
+            "slaveof",
+            "sync",
+            "psync",
+            "replconf",
+            "migrate",
+            "monitor",
+            "debug",
+            "save",
+            "bgsave",
+            "bgrewriteaof",
+            "module",
+            "script|debug",
+            "cluster",
+            "clusterscan",
+            "asking",
+            "restore-asking",
+            "cluster|syncslots",
+        ],
+        reason: "acts on the server, its files or other servers, not on the data of a client",
+    },
+    LeftOut {
+        commands: &[
+            "info",
+            "memory",
+            "latency",
+            "slowlog",
+            "commandlog",
+            "lolwut",
+            "config",
+            "client|list",
+            "client|info",
+            "acl|log",
+            "role",
+            "command",
+            "command|docs",
+            "command|info",
+            "command|count",
+            "command|list",
+        ],
+        reason: "tells of the server itself: its memory, times, settings and counters; transcripts compare these",
+    },
+    LeftOut {
+        commands: &[
+            "time",
+            "lastsave",
+            "acl|genpass",
+            "pfselftest",
+            "function|stats",
+            "object|idletime",
+            "object|freq",
+        ],
+        reason: "answers with the clock, with chance or with nothing that is stored",
+    },
+    LeftOut {
+        commands: &[
+            "client|kill",
+            "client|pause",
+            "client|unpause",
+            "client|reply",
+            "quit",
+            "auth",
+            "hello",
+            "reset",
+        ],
+        reason: "ends or silences the connection on which replies are compared; closing one is a step of its own",
+    },
+    LeftOut {
+        commands: &[
+            "acl|load",
+            "acl|save",
+            "acl|setuser",
+            "script|kill",
+            "function|kill",
+            "config|rewrite",
+        ],
+        reason: "needs a file, a user that outlives the sequence or a script that still runs",
+    },
+    LeftOut {
+        commands: &[
+            "multi",
+            "exec",
+            "discard",
+            "subscribe",
+            "psubscribe",
+            "ssubscribe",
+            "unsubscribe",
+            "punsubscribe",
+            "sunsubscribe",
+        ],
+        reason: "changes how later requests are answered, so the sequence places it instead of the grammar",
+    },
+];
+
+/// Words that take no part: the command, the word and why.
+pub const WORDS_LEFT_OUT: &[(&str, &str, &str)] = &[
+    (
+        "xadd",
+        "*",
+        "an ID made from the clock is each server's own; partly given ones take part",
+    ),
+    (
+        "client|tracking",
+        "BCAST",
+        "what is broadcast in one message depends on how many requests a server reads at once",
+    ),
+];
+
+/// Does this word of a command take no part?
+pub fn word_left_out(command: &str, word: &str) -> bool {
+    WORDS_LEFT_OUT
+        .iter()
+        .any(|&(one, other, _)| one == command && other == word)
+}
+
+/// Why a command takes no part, if so. A container's row speaks for its subcommands.
+pub fn left_out(name: &str) -> Option<&'static str> {
+    let parent = name.split('|').next().unwrap_or(name);
+    let row = LEFT_OUT
+        .iter()
+        .find(|row| row.commands.iter().any(|&one| one == name || one == parent));
+    row.map(|row| row.reason)
+}
+
+/// A way in which two replies to the same request may differ.
+pub struct Difference {
+    /// The commands, in lower case, `parent|child` for a subcommand.
+    pub commands: &'static [&'static str],
+    /// With which references; empty for all.
+    pub references: &'static [Reference],
+    /// Why.
+    pub reason: &'static str,
+    /// Makes the replies alike if this is all in which they differ.
+    pub settle: fn(&Case<'_>, &mut Reply, &mut Reply),
+}
+
+/// What was asked.
+pub struct Case<'a> {
+    /// The request as it was sent.
+    pub outer: &'a [&'a [u8]],
+    /// The request that it comes to: the one that a script runs.
+    pub request: &'a [&'a [u8]],
+}
+
+/// Differences that are as they should be.
+pub const DIFFERENCES: &[Difference] = &[
+    Difference {
+        commands: &[
+            "keys",
+            "smembers",
+            "sinter",
+            "sunion",
+            "sdiff",
+            "hkeys",
+            "hvals",
+            "pubsub|channels",
+            "pubsub|shardchannels",
+            "acl|cat",
+            "acl|users",
+            "acl|list",
+        ],
+        references: &[],
+        reason: "the order in a hash table is left open",
+        settle: any_order,
+    },
+    Difference {
+        commands: &[
+            "acl|help",
+            "client|help",
+            "cluster|help",
+            "command|help",
+            "commandlog|help",
+            "config|help",
+            "function|help",
+            "latency|help",
+            "memory|help",
+            "object|help",
+            "pubsub|help",
+            "script|help",
+            "slowlog|help",
+            "xgroup|help",
+            "xinfo|help",
+        ],
+        references: &[],
+        reason: "help texts are in each project's own words",
+        settle: help_texts,
+    },
+    Difference {
+        commands: &[
+            "eval",
+            "eval_ro",
+            "evalsha",
+            "evalsha_ro",
+            "fcall",
+            "fcall_ro",
+        ],
+        references: &[],
+        reason: "a map that went through Lua comes in the order of a Lua table",
+        settle: lua_maps,
+    },
+    Difference {
+        commands: &["acl|cat"],
+        references: &[Reference::Valkey, Reference::Redis82, Reference::Redis7],
+        reason: "khoa-server also has the commands of Redis 8.4 that compare values",
+        settle: newer_commands,
+    },
+    Difference {
+        commands: &["object|encoding"],
+        references: &[Reference::Valkey],
+        reason: "Valkey 9.1 keeps a number that a script stores as text; khoa-server and Redis keep it as a number",
+        settle: numbers_of_scripts,
+    },
+    Difference {
+        commands: &["sort", "sort_ro"],
+        references: &[],
+        reason: "a set that is not sorted comes in the order of a hash table; of equal weights the order is left open",
+        settle: unsorted,
+    },
+    Difference {
+        commands: &["hgetall"],
+        references: &[],
+        reason: "the order in a hash table is left open",
+        settle: any_order_of_pairs,
+    },
+    Difference {
+        commands: &["function|list"],
+        references: &[],
+        reason: "the order of libraries and of their functions is that of a hash table",
+        settle: any_order_deep,
+    },
+    Difference {
+        commands: &["scan", "sscan", "hscan", "zscan"],
+        references: &[],
+        reason: "a cursor is an opaque number; what one call returns of a hash table is left open",
+        settle: scanned,
+    },
+    Difference {
+        commands: &[
+            "srandmember",
+            "hrandfield",
+            "zrandmember",
+            "randomkey",
+            "spop",
+        ],
+        references: &[],
+        reason: "a draw: only what kind of reply it is, and how many elements it has, is certain",
+        settle: drawn,
+    },
+    Difference {
+        commands: &[
+            "ttl",
+            "pttl",
+            "expiretime",
+            "pexpiretime",
+            "httl",
+            "hpttl",
+            "hexpiretime",
+            "hpexpiretime",
+        ],
+        references: &[],
+        reason: "a time to live begins at the moment of the request, which each server has for itself",
+        settle: near_times,
+    },
+    Difference {
+        commands: &[
+            "xpending",
+            "xinfo|stream",
+            "xinfo|groups",
+            "xinfo|consumers",
+        ],
+        references: &[],
+        reason: "idle times are counted by each server's own clock",
+        settle: idle_times,
+    },
+    Difference {
+        commands: &["dump", "function|dump"],
+        references: &[],
+        reason: "a payload holds hash tables in their order and consumers with their times; the final contents are compared by value",
+        settle: both_texts,
+    },
+    Difference {
+        commands: &["client|id", "client|getredir", "client|trackinginfo"],
+        references: &[],
+        reason: "each server numbers its connections",
+        settle: any_number,
+    },
+];
+
+/// A way in which messages that no request asked for may differ.
+pub struct PushDifference {
+    /// Why.
+    pub reason: &'static str,
+    /// Puts them in an order of its own.
+    settle: fn(&mut [Reply]),
+}
+
+/// Differences that are as they should be.
+pub const PUSHES: &[PushDifference] = &[
+    PushDifference {
+        reason: "a message that several patterns of a client match comes in the order of a hash table",
+        settle: sort_matches,
+    },
+    PushDifference {
+        reason: "unsubscribing from everything goes in the order of a hash table",
+        settle: sort_farewells,
+    },
+];
+
+/// Whether messages are the same but for the rows above.
+pub fn same_pushes(ours: &[Reply], theirs: &[Reply]) -> bool {
+    let (mut ours, mut theirs) = (ours.to_vec(), theirs.to_vec());
+    for row in PUSHES {
+        (row.settle)(&mut ours);
+        (row.settle)(&mut theirs);
+    }
+    ours == theirs
+}
+
+fn part(reply: &Reply, at: usize) -> &[u8] {
+    match &reply.body {
+        Body::Many(many) => match many.get(at).map(|part| &part.body) {
+            Some(Body::Text(text)) => text,
+            _ => b"",
+        },
+        _ => b"",
+    }
+}
+
+fn sort_matches(pushes: &mut [Reply]) {
+    let is_same = |one: &Reply, other: &Reply| {
+        part(one, 0) == b"pmessage"
+            && part(other, 0) == b"pmessage"
+            && part(one, 2) == part(other, 2)
+            && part(one, 3) == part(other, 3)
+    };
+    for run in pushes.chunk_by_mut(is_same) {
+        run.sort_by_key(rank);
+    }
+}
+
+/// Puts the names in order and leaves the counts where they are.
+fn sort_farewells(pushes: &mut [Reply]) {
+    let is_same = |one: &Reply, other: &Reply| {
+        part(one, 0).ends_with(b"unsubscribe") && part(one, 0) == part(other, 0)
+    };
+    for run in pushes.chunk_by_mut(is_same) {
+        if !part(&run[0], 0).ends_with(b"unsubscribe") {
+            continue;
+        }
+        let mut names: Vec<Reply> = run.iter().filter_map(|push| name(push).cloned()).collect();
+        names.sort_by_key(rank);
+        for (push, sorted) in run.iter_mut().zip(names) {
+            if let Body::Many(many) = &mut push.body
+                && let Some(name) = many.get_mut(1)
+            {
+                *name = sorted;
+            }
+        }
+    }
+}
+
+fn name(push: &Reply) -> Option<&Reply> {
+    match &push.body {
+        Body::Many(many) => many.get(1),
+        _ => None,
+    }
+}
+
+/// What was asked in the end: the request that a script runs stands in its arguments.
+pub fn innermost<'a>(request: &'a [&'a [u8]]) -> &'a [&'a [u8]] {
+    let name = request[0].to_ascii_lowercase();
+    let is_script = matches!(
+        name.as_slice(),
+        b"eval" | b"eval_ro" | b"evalsha" | b"evalsha_ro" | b"fcall" | b"fcall_ro"
+    );
+    if !is_script || request.len() < 3 || !is_runner(request[1]) {
+        return request;
+    }
+    let keys = std::str::from_utf8(request[2])
+        .ok()
+        .and_then(|keys| keys.parse::<usize>().ok());
+    match keys.and_then(|keys| request.get(3 + keys..)) {
+        Some(inner) if !inner.is_empty() => inner,
+        _ => request,
+    }
+}
+
+/// The command's name as the rows have it.
+pub fn name_of(request: &[&[u8]]) -> String {
+    let lower = |word: &[u8]| String::from_utf8_lossy(word).to_lowercase();
+    let name = lower(request[0]);
+    match khoa_server::command::lookup(request) {
+        Ok(row) => row.name.to_owned(),
+        Err(_) => name,
+    }
+}
+
+/// Whether the replies are the same but for the rows above; `used` counts how often each one mattered.
+pub fn same(
+    request: &[&[u8]],
+    reference: Reference,
+    ours: &Reply,
+    theirs: &Reply,
+    used: &mut [u64],
+) -> bool {
+    if ours == theirs {
+        return true;
+    }
+    let (mut ours, mut theirs) = (ours.clone(), theirs.clone());
+    let case = Case {
+        outer: request,
+        request: innermost(request),
+    };
+    let names = [name_of(case.request), name_of(case.outer)];
+    for (row, used) in DIFFERENCES.iter().zip(used) {
+        let is_for = row
+            .commands
+            .iter()
+            .any(|&one| names.iter().any(|name| name == one))
+            && (row.references.is_empty() || row.references.contains(&reference));
+        if is_for {
+            (row.settle)(&case, &mut ours, &mut theirs);
+            *used += 1;
+            if ours == theirs {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+fn each(ours: &mut Reply, theirs: &mut Reply, change: impl Fn(&mut Reply)) {
+    change(ours);
+    change(theirs);
+}
+
+/// Something by which replies can be put in order.
+fn rank(reply: &Reply) -> Vec<u8> {
+    let mut rank = vec![reply.tag];
+    match &reply.body {
+        Body::Text(text) => rank.extend_from_slice(text),
+        Body::Null => {}
+        Body::Many(many) => many.iter().for_each(|one| rank.extend(self::rank(one))),
+    }
+    rank
+}
+
+fn any_order(_: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    each(ours, theirs, |reply| {
+        if let Body::Many(many) = &mut reply.body {
+            many.sort_by_key(rank);
+        }
+    });
+}
+
+fn any_order_of_pairs(_: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    each(ours, theirs, sort_pairs);
+}
+
+fn sort_pairs(reply: &mut Reply) {
+    if let Body::Many(many) = &mut reply.body {
+        let mut pairs: Vec<Vec<Reply>> = many.chunks(2).map(<[Reply]>::to_vec).collect();
+        pairs.sort_by_key(|pair| rank(&pair[0]));
+        *many = pairs.concat();
+    }
+}
+
+fn newer_commands(_: &Case<'_>, ours: &mut Reply, _: &mut Reply) {
+    const NEWER: [&[u8]; 3] = [b"delex", b"digest", b"msetex"];
+    if let Body::Many(many) = &mut ours.body {
+        many.retain(
+            |one| !matches!(&one.body, Body::Text(name) if NEWER.contains(&name.as_slice())),
+        );
+    }
+}
+
+fn numbers_of_scripts(_: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    let is = |reply: &Reply, name: &[u8]| reply.body == Body::Text(name.to_vec());
+    if is(ours, b"int") && is(theirs, b"embstr") {
+        *ours = theirs.clone();
+    }
+}
+
+/// With BY, what is equal or not to be sorted comes in any order, and LIMIT takes a part of that.
+fn unsorted(case: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    let has = |word: &[u8]| {
+        case.request
+            .iter()
+            .any(|one| one.eq_ignore_ascii_case(word))
+    };
+    let by = case
+        .request
+        .iter()
+        .position(|word| word.eq_ignore_ascii_case(b"BY"));
+    let Some(pattern) = by.and_then(|by| case.request.get(by + 1)) else {
+        return;
+    };
+    if pattern.contains(&b'*') && !has(b"ALPHA") {
+        return;
+    }
+    if has(b"LIMIT") || has(b"GET") {
+        drawn(case, ours, theirs);
+    } else {
+        any_order(case, ours, theirs);
+    }
+}
+
+fn help_texts(_: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    let is_help = |reply: &Reply| match &reply.body {
+        Body::Many(many) => many.len() > 1 && many.iter().all(|line| line.tag == b'+'),
+        _ => false,
+    };
+    if is_help(ours) && is_help(theirs) {
+        *ours = theirs.clone();
+    }
+}
+
+/// A script that speaks RESP3 gets maps; for a client that does not they are flat.
+fn lua_maps(case: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    let speaks_resp3 = case
+        .outer
+        .get(1)
+        .is_some_and(|script| script.starts_with(b"redis.setresp(3)"));
+    if speaks_resp3 || is_sha_of_resp3(case.outer) {
+        each(ours, theirs, sort_deep);
+    } else {
+        each(ours, theirs, sort_maps);
+    }
+}
+
+fn is_sha_of_resp3(request: &[&[u8]]) -> bool {
+    let mut scripts = SCRIPTS
+        .iter()
+        .filter(|script| script.starts_with(b"redis.setresp(3)"));
+    request
+        .get(1)
+        .is_some_and(|sha| scripts.any(|script| sha.eq_ignore_ascii_case(&sha_of(script))))
+}
+
+fn sort_maps(reply: &mut Reply) {
+    if matches!(reply.tag, b'%' | b'~') {
+        sort_deep(reply);
+    } else if let Body::Many(many) = &mut reply.body {
+        many.iter_mut().for_each(sort_maps);
+    }
+}
+
+fn any_order_deep(_: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    each(ours, theirs, sort_deep);
+}
+
+fn sort_deep(reply: &mut Reply) {
+    if let Body::Many(many) = &mut reply.body {
+        many.iter_mut().for_each(sort_deep);
+        many.sort_by_key(rank);
+    }
+}
+
+/// A whole collection at once is compared in any order; of a part only the form.
+fn scanned(case: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    let name = name_of(case.request);
+    let has = |word: &[u8]| {
+        case.request
+            .iter()
+            .any(|one| one.eq_ignore_ascii_case(word))
+    };
+    let pairs = name == "zscan" && !has(b"NOSCORES") || name == "hscan" && !has(b"NOVALUES");
+    let is_whole = |reply: &Reply| match &reply.body {
+        Body::Many(many) => many
+            .first()
+            .is_some_and(|cursor| cursor.body == Body::Text(b"0".to_vec())),
+        _ => false,
+    };
+    let from_start = case.request.iter().take(3).any(|word| *word == b"0");
+    let whole = from_start && is_whole(ours) && is_whole(theirs);
+    each(ours, theirs, |reply| {
+        if let Body::Many(many) = &mut reply.body
+            && let [cursor, elements] = many.as_mut_slice()
+        {
+            cursor.body = Body::Null;
+            match &mut elements.body {
+                Body::Many(many) if !whole => many.clear(),
+                Body::Many(_) if pairs => sort_pairs(elements),
+                Body::Many(many) => many.sort_by_key(rank),
+                _ => {}
+            }
+        }
+    });
+}
+
+fn drawn(_: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    let alike = match (&ours.body, &theirs.body) {
+        (Body::Text(_), Body::Text(_)) => ours.tag == b'$' && theirs.tag == b'$',
+        (Body::Many(one), Body::Many(other)) => ours.tag == theirs.tag && one.len() == other.len(),
+        _ => false,
+    };
+    if alike {
+        *ours = theirs.clone();
+    }
+}
+
+/// How far apart in milliseconds two servers may have run the same request.
+const NEAR: i64 = 30_000;
+
+fn near_times(_: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    if let (Body::Many(one), Body::Many(other)) = (&mut ours.body, &mut theirs.body) {
+        one.iter_mut()
+            .zip(other)
+            .for_each(|(one, other)| settle_near(one, other));
+    } else {
+        settle_near(ours, theirs);
+    }
+}
+
+fn settle_near(ours: &mut Reply, theirs: &mut Reply) {
+    if let (Some(one), Some(other)) = (number(ours), number(theirs))
+        && one > 0
+        && other > 0
+        && one.abs_diff(other) <= NEAR as u64
+    {
+        *ours = theirs.clone();
+    }
+}
+
+fn number(reply: &Reply) -> Option<i64> {
+    match &reply.body {
+        Body::Text(text) if reply.tag == b':' => std::str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
+fn idle_times(case: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    let pending = name_of(case.request) == "xpending";
+    each(ours, theirs, |reply| forget_times(reply, pending));
+}
+
+/// Takes the times out: those behind their names, and the third of four in a pending entry.
+fn forget_times(reply: &mut Reply, pending: bool) {
+    const TIMES: [&[u8]; 4] = [b"idle", b"inactive", b"seen-time", b"active-time"];
+    let Body::Many(many) = &mut reply.body else {
+        return;
+    };
+    let is_entry = many.len() == 4 && many[0].tag == b'$' && many[2].tag == b':';
+    if pending && is_entry {
+        many[2].body = Body::Null;
+    }
+    // In the full form of XINFO an entry is (id, consumer, time, count) or (id, time, count).
+    let is_full = !pending && matches!(many.len(), 3 | 4) && many[0].tag == b'$' && is_id(&many[0]);
+    if is_full {
+        let time = many.len() - 2;
+        if many[time].tag == b':' {
+            many[time].body = Body::Null;
+        }
+    }
+    for at in 1..many.len() {
+        let named =
+            matches!(&many[at - 1].body, Body::Text(name) if TIMES.contains(&name.as_slice()));
+        if named && many[at].tag == b':' && number(&many[at]) != Some(-1) {
+            many[at].body = Body::Null;
+        }
+    }
+    for one in many {
+        forget_times(one, pending);
+    }
+}
+
+fn is_id(reply: &Reply) -> bool {
+    matches!(&reply.body, Body::Text(text) if text.contains(&b'-'))
+}
+
+fn both_texts(_: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    if let (Body::Text(_), Body::Text(_)) = (&ours.body, &theirs.body)
+        && ours.tag == b'$'
+        && theirs.tag == b'$'
+    {
+        *ours = theirs.clone();
+    }
+}
+
+fn any_number(_: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    if let (Body::Many(one), Body::Many(other)) = (&mut ours.body, &mut theirs.body) {
+        one.iter_mut()
+            .zip(other)
+            .for_each(|(one, other)| settle_number(one, other));
+    } else {
+        settle_number(ours, theirs);
+    }
+}
+
+fn settle_number(ours: &mut Reply, theirs: &mut Reply) {
+    if number(ours).is_some_and(|one| one > 0) && number(theirs).is_some_and(|one| one > 0) {
+        *ours = theirs.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(bytes: &[u8]) -> Reply {
+        crate::transcript::wire::parse(bytes, 0).unwrap().unwrap().0
+    }
+
+    fn are_same(request: &[&[u8]], ours: &[u8], theirs: &[u8]) -> bool {
+        let mut used = vec![0; DIFFERENCES.len()];
+        same(
+            request,
+            Reference::Valkey,
+            &reply(ours),
+            &reply(theirs),
+            &mut used,
+        )
+    }
+
+    #[test]
+    fn order_counts_but_for_hash_tables() {
+        let (one, other) = (b"*2\r\n+a\r\n+b\r\n", b"*2\r\n+b\r\n+a\r\n");
+        assert!(are_same(&[b"SMEMBERS", b"e1"], one, other));
+        assert!(!are_same(&[b"LRANGE", b"l1", b"0", b"-1"], one, other));
+        assert!(!are_same(&[b"SMEMBERS", b"e1"], one, b"*1\r\n+a\r\n"));
+    }
+
+    #[test]
+    fn a_script_answers_as_the_request_that_it_runs() {
+        let script = super::super::vocabulary::SCRIPTS[0];
+        let request: [&[u8]; 6] = [b"eval", script, b"1", b"e1", b"smembers", b"e1"];
+        assert!(are_same(
+            &request,
+            b"*2\r\n+a\r\n+b\r\n",
+            b"*2\r\n+b\r\n+a\r\n"
+        ));
+    }
+
+    #[test]
+    fn times_are_near_or_differ() {
+        assert!(are_same(&[b"PTTL", b"k"], b":999990\r\n", b":999900\r\n"));
+        assert!(!are_same(&[b"PTTL", b"k"], b":-1\r\n", b":999900\r\n"));
+        assert!(!are_same(&[b"PTTL", b"k"], b":100\r\n", b":999900\r\n"));
+        assert!(!are_same(&[b"STRLEN", b"k"], b":99\r\n", b":98\r\n"));
+    }
+
+    #[test]
+    fn a_draw_keeps_its_size() {
+        assert!(are_same(&[b"SPOP", b"k"], b"$1\r\na\r\n", b"$1\r\nb\r\n"));
+        assert!(!are_same(&[b"SPOP", b"k"], b"$1\r\na\r\n", b"$-1\r\n"));
+        assert!(!are_same(
+            &[b"SRANDMEMBER", b"k", b"2"],
+            b"*1\r\n+a\r\n",
+            b"*2\r\n+a\r\n+b\r\n"
+        ));
+    }
+
+    #[test]
+    fn every_command_that_is_named_exists() {
+        let known = |name: &str| khoa_server::command::by_name(name.as_bytes()).is_some();
+        let named = LEFT_OUT.iter().flat_map(|row| row.commands);
+        for name in named.chain(DIFFERENCES.iter().flat_map(|row| row.commands)) {
+            assert!(known(name), "{name}");
+        }
+    }
+}
