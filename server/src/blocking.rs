@@ -181,16 +181,11 @@ pub fn parse_timeout(arg: &[u8], now: Time) -> Result<Option<Time>, Error> {
     const NOT_A_FLOAT: Error = Error::text("ERR timeout is not a float or out of range");
     const NEGATIVE: Error = Error::text("ERR timeout is negative");
     const TOO_FAR: Error = Error::text("ERR timeout is out of range");
-    let seconds = match crate::number::parse_f64(arg) {
-        Some(seconds) => seconds,
-        // The references read a wider format: what it holds is a number, only too large.
-        None if crate::extended::Extended::parse(arg).is_some() => f64::INFINITY,
-        None => return Err(NOT_A_FLOAT),
-    };
-    if seconds < 0.0 {
+    let seconds = crate::extended::Extended::parse(arg).ok_or(NOT_A_FLOAT)?;
+    let millis = seconds.to_millis_up();
+    if millis < 0.0 {
         return Err(NEGATIVE);
     }
-    let millis = (seconds * 1000.0).ceil();
     if millis > i64::MAX as f64 / 1000.0 - now.millis() as f64 {
         return Err(TOO_FAR);
     }
@@ -214,4 +209,21 @@ pub fn parse_timeout_ms(arg: &[u8], now: Time) -> Result<Option<Time>, Error> {
     until
         .map(|until| Some(Time(until)))
         .ok_or(Error::text("ERR timeout is out of range"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_that_is_hardly_more_than_none_still_is_one() {
+        let now = Time::from_millis(1000);
+        let soon = Some(Time::from_millis(1001));
+        for text in ["0.001", "1e-9", "1e-400", "0x1p-16000"] {
+            assert_eq!(parse_timeout(text.as_bytes(), now), Ok(soon), "{text}");
+        }
+        for text in ["0", "0x0p-99999", "-0.0001"] {
+            assert_eq!(parse_timeout(text.as_bytes(), now), Ok(None), "{text}");
+        }
+    }
 }

@@ -6,6 +6,8 @@
 
 use std::fmt::Write;
 
+use crate::number::{Hexadecimal, parse_exponent, strip_hexadecimal};
+
 /// A number `± mantissa × 2^exponent` with the mantissa's top bit set, or zero, or infinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extended {
@@ -17,7 +19,9 @@ pub struct Extended {
 
 /// The largest exponent of the format, for a mantissa taken as an integer.
 const EXPONENT_MAX: i32 = 16383 - 63;
-const EXPONENT_MIN: i32 = -16382 - 63;
+/// Half of the least number of the format, which is the largest that rounds to zero. What lies
+/// between it and the least normal number is kept with all bits, of which nothing shows.
+const EXPONENT_MIN: i32 = -16446 - 63;
 /// The longest text that is read as a number, in bytes: what can be printed can be read.
 const TEXT_MAX: usize = 5 * 1024 - 1;
 /// Beyond these powers of ten every number is infinite, or zero.
@@ -31,7 +35,7 @@ impl Extended {
         infinite: false,
     };
 
-    /// Reads a decimal number, or `inf` and `infinity` in any case with a sign.
+    /// Reads a decimal or hexadecimal number, or `inf` and `infinity` in any case with a sign.
     pub fn parse(text: &[u8]) -> Option<Extended> {
         if text.is_empty() || text.len() > TEXT_MAX {
             return None;
@@ -47,29 +51,35 @@ impl Extended {
                 ..Extended::ZERO
             });
         }
-        if rest.starts_with(b"0x") || rest.starts_with(b"0X") {
-            return Extended::from_f64(crate::number::parse_f64(text)?);
-        }
-        let (digits, power) = decimal(rest)?;
-        let value = Extended {
-            negative,
-            ..scaled(digits, power)
+        let (magnitude, is_zero) = if let Some(digits) = strip_hexadecimal(rest) {
+            let read = Hexadecimal::parse(digits)?;
+            let value = u128::from(read.mantissa);
+            let magnitude = rounded(false, value, read.exponent, read.sticky);
+            (magnitude, value == 0)
+        } else {
+            let (digits, power) = decimal(rest)?;
+            let is_zero = digits.is_zero();
+            (scaled(digits, power), is_zero)
         };
         // What is out of range is no number, and infinity must be asked for by name.
-        value.is_finite().then_some(value)
+        let vanished = magnitude.mantissa == 0 && !is_zero;
+        let value = Extended {
+            negative,
+            ..magnitude
+        };
+        (value.is_finite() && !vanished).then_some(value)
     }
 
-    fn from_f64(value: f64) -> Option<Extended> {
-        let bits = value.abs().to_bits();
-        let exponent = (bits >> 52) as i32;
-        let fraction = u128::from(bits & ((1 << 52) - 1));
-        let implied = u128::from(exponent != 0) << 52;
-        Some(rounded(
-            value < 0.0,
-            fraction | implied,
-            exponent.max(1) - 1075,
-            false,
-        ))
+    /// Seconds as milliseconds, rounded up; infinite when they are too many to count.
+    pub fn to_millis_up(self) -> f64 {
+        let mantissa = if self.infinite {
+            f64::INFINITY
+        } else {
+            self.mantissa as f64
+        };
+        let seconds = mantissa * 2f64.powi(self.exponent.max(-200));
+        let sign = if self.negative { -1.0 } else { 1.0 };
+        (sign * seconds * 1000.0).ceil()
     }
 
     pub fn is_finite(&self) -> bool {
@@ -161,20 +171,6 @@ fn decimal(text: &[u8]) -> Option<(Big, i64)> {
     seen.then_some((digits, power))
 }
 
-fn parse_exponent(text: &[u8]) -> Option<i64> {
-    let digits = text
-        .strip_prefix(b"-")
-        .or(text.strip_prefix(b"+"))
-        .unwrap_or(text);
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let value = digits.iter().fold(0i64, |value, digit| {
-        (value * 10 + i64::from(digit - b'0')).min(1_000_000)
-    });
-    Some(if text[0] == b'-' { -value } else { value })
-}
-
 /// The value of an integer times a power of ten.
 fn scaled(digits: Big, power: i64) -> Extended {
     if digits.is_zero() {
@@ -186,7 +182,8 @@ fn scaled(digits: Big, power: i64) -> Extended {
             ..Extended::ZERO
         };
     }
-    if power < -2 * POWER_MAX {
+    // The digits may be as many as the text is long.
+    if power < -POWER_MAX - TEXT_MAX as i64 {
         return Extended::ZERO;
     }
     let mut digits = digits;
@@ -233,7 +230,7 @@ fn rounded(negative: bool, value: u128, exponent: i32, sticky: bool) -> Extended
             ..Extended::ZERO
         };
     }
-    if exponent < EXPONENT_MIN {
+    if (exponent, mantissa) <= (EXPONENT_MIN, 1 << 63) {
         return Extended::ZERO;
     }
     Extended {
@@ -310,11 +307,16 @@ impl Big {
             .splice(0..0, std::iter::repeat_n(0, by as usize / 32));
     }
 
-    /// Quotient and remainder, bit by bit: the numbers here have a few hundred bits.
+    /// Quotient and remainder, bit by bit but for those above, of which no quotient can come.
     fn divide(&self, divisor: &Big) -> (Big, Big) {
         let mut quotient = Big(vec![0; self.0.len()]);
-        let mut rest = Big::default();
-        for at in (0..self.bits()).rev() {
+        let (mut rest, mut from) = (Big::default(), self.bits());
+        if let Some(above) = (divisor.0.len() - 1).checked_sub(1) {
+            let below = self.0.len().saturating_sub(above);
+            rest = Big(self.0[below..].to_vec());
+            from = from.min(below as u32 * 32);
+        }
+        for at in (0..from).rev() {
             rest.multiply_add(2, u32::from(self.bit(at)));
             if rest.subtract(divisor) {
                 quotient.0[at as usize / 32] |= 1 << (at % 32);
@@ -396,6 +398,12 @@ mod tests {
             ("0", "1e30", "1000000000000000000024696061952"),
             ("1e15", "0.001", "1000000000000000.0009765625"),
             ("0", "0x10", "16"),
+            ("0", "0x123456789abcdef01", "20988295479420645120"),
+            ("0", "0x.8p-1", "0.25"),
+            ("0", "0x1p-1074", "0"),
+            ("0", "0x1p-16445", "0"),
+            ("0", "1e-400", "0"),
+            ("0", "0x0p-99999999999999999999", "0"),
             ("1", "-1", "0"),
             ("-0.5", "0.25", "-0.25"),
             ("17179869184", "1.5", "17179869185.5"),
@@ -410,7 +418,22 @@ mod tests {
     #[test]
     fn what_is_no_number_is_refused() {
         for bad in [
-            "", "abc", " 1", "1 ", "1e", "--1", "1e5000", "nan", "0x", ".",
+            "",
+            "abc",
+            " 1",
+            "1 ",
+            "1e",
+            "--1",
+            "1e5000",
+            "nan",
+            "0x",
+            ".",
+            "0x1p16384",
+            "0x1p99999999999",
+            "0x1p-16446",
+            "0x1p-99999999999",
+            "1e-5000",
+            "0x1p",
         ] {
             assert_eq!(Extended::parse(bad.as_bytes()), None, "{bad}");
         }

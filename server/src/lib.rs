@@ -21,6 +21,9 @@ mod error;
 mod eviction;
 mod extended;
 mod faults;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod geohash;
 mod glob;
 mod histogram;

@@ -67,13 +67,14 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
         return None;
     }
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if unsigned.starts_with("0x") || unsigned.starts_with("0X") {
-        let magnitude = parse_hex_float(&unsigned[2..])?;
-        return Some(if text.starts_with('-') {
+    if let Some(digits) = strip_hexadecimal(unsigned.as_bytes()) {
+        let magnitude = Hexadecimal::parse(digits)?.to_f64();
+        let value = if text.starts_with('-') {
             -magnitude
         } else {
             magnitude
-        });
+        };
+        return value.is_finite().then_some(value);
     }
     let value: f64 = text.parse().ok()?;
     // A text that overflows is out of range, not infinite.
@@ -94,26 +95,109 @@ pub fn parse_decimal(text: &[u8]) -> Option<f64> {
     (!vanished).then_some(number)
 }
 
-fn parse_hex_float(text: &str) -> Option<f64> {
-    let (mantissa, exponent) = match text.split_once(['p', 'P']) {
-        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
-        None => (text, 0),
-    };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    if whole.is_empty() && fraction.is_empty() {
+/// What follows the `0x` of a hexadecimal number.
+pub fn strip_hexadecimal(text: &[u8]) -> Option<&[u8]> {
+    text.strip_prefix(b"0x").or(text.strip_prefix(b"0X"))
+}
+
+/// A number `mantissa × 2^exponent`, as hexadecimal digits give it, before any rounding.
+#[derive(Clone, Copy, Debug)]
+pub struct Hexadecimal {
+    pub mantissa: u64,
+    pub exponent: i32,
+    /// Were there digits that are not zero behind those of the mantissa?
+    pub sticky: bool,
+}
+
+impl Hexadecimal {
+    /// Beyond such exponents every number is infinite, or zero.
+    const EXPONENT_MAX: i64 = 1_000_000;
+
+    /// Reads digits with an optional point, and an exponent behind a `p`.
+    pub fn parse(text: &[u8]) -> Option<Hexadecimal> {
+        let at = text.iter().position(|byte| matches!(byte, b'p' | b'P'));
+        let (digits, exponent) = match at {
+            Some(at) => (&text[..at], parse_exponent(&text[at + 1..])?),
+            None => (text, 0),
+        };
+        let (mut mantissa, mut sticky, mut seen, mut point) = (0u64, false, false, false);
+        // Each digit that does not fit is worth four powers, and so is each behind the point.
+        let mut powers = 0i64;
+        for &byte in digits {
+            if byte == b'.' && !point {
+                point = true;
+                continue;
+            }
+            let digit = char::from(byte).to_digit(16)?;
+            seen = true;
+            powers -= 4 * i64::from(point);
+            if mantissa >> 60 == 0 {
+                mantissa = mantissa << 4 | u64::from(digit);
+            } else {
+                sticky |= digit != 0;
+                powers += 4;
+            }
+        }
+        let exponent = exponent.saturating_add(powers);
+        let exponent = exponent.clamp(-Self::EXPONENT_MAX, Self::EXPONENT_MAX) as i32;
+        seen.then_some(Hexadecimal {
+            mantissa,
+            exponent,
+            sticky,
+        })
+    }
+
+    /// The nearest double, the even one of two; infinite when there is none.
+    pub fn to_f64(self) -> f64 {
+        const EXPONENT_MIN: i32 = -1074;
+        if self.mantissa == 0 {
+            return 0.0;
+        }
+        let bits = 64 - self.mantissa.leading_zeros() as i32;
+        // The power of two of the last bit that a double of this size holds.
+        let last = (self.exponent + bits - 53).max(EXPONENT_MIN);
+        let dropped = last - self.exponent;
+        if last > 1023 {
+            return f64::INFINITY;
+        }
+        let kept = match dropped {
+            ..=0 => u128::from(self.mantissa) << -dropped,
+            1..=65 => {
+                let value = u128::from(self.mantissa);
+                let (kept, rest) = (value >> dropped, value & ((1 << dropped) - 1));
+                let half = 1 << (dropped - 1);
+                let up = rest > half || rest == half && (self.sticky || kept & 1 == 1);
+                kept + u128::from(up)
+            }
+            _ => 0,
+        };
+        kept as f64 * power_of_two(last)
+    }
+}
+
+/// A power of two that a double can hold.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(match exponent {
+        -1022.. => ((exponent + 1023) as u64) << 52,
+        _ => 1 << (exponent + 1074),
+    })
+}
+
+/// Reads an exponent: an optional sign and digits; those too large to matter are cut short.
+pub fn parse_exponent(text: &[u8]) -> Option<i64> {
+    let digits = text
+        .strip_prefix(b"-")
+        .or(text.strip_prefix(b"+"))
+        .unwrap_or(text);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let mut value = 0.0;
-    for digit in whole.chars() {
-        value = value * 16.0 + f64::from(digit.to_digit(16)?);
-    }
-    let mut scale = 1.0 / 16.0;
-    for digit in fraction.chars() {
-        value += f64::from(digit.to_digit(16)?) * scale;
-        scale /= 16.0;
-    }
-    let value = value * 2f64.powi(exponent);
-    value.is_finite().then_some(value)
+    let value = digits.iter().fold(0i64, |value, digit| {
+        value
+            .saturating_mul(10)
+            .saturating_add(i64::from(digit - b'0'))
+    });
+    Some(if text[0] == b'-' { -value } else { value })
 }
 
 /// Room for the text of a double.
@@ -122,6 +206,7 @@ pub struct DoubleBuffer {
 }
 
 impl DoubleBuffer {
+    /// Empty room.
     pub fn new() -> DoubleBuffer {
         DoubleBuffer {
             text: String::new(),
@@ -262,6 +347,36 @@ mod tests {
             "1.0",
         ] {
             assert_eq!(parse_i64(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn hexadecimal_digits_are_rounded_once() {
+        let cases = [
+            ("0x10", Some(16.0)),
+            ("-0X1.8p+1", Some(-3.0)),
+            ("0x1p-1074", Some(5e-324)),
+            ("0x1.8p-1075", Some(5e-324)),
+            ("0x1p-1075", Some(0.0)),
+            ("0x.0000000000001p-1022", Some(5e-324)),
+            ("0x0p99999", Some(0.0)),
+            ("0x1p-99999999999999999999", Some(0.0)),
+            ("0x123456789abcdef012345", Some(1.375_488_932_539_311_4e24)),
+            ("0x20000000000001", Some(9_007_199_254_740_992.0)),
+            (
+                "0x20000000000001000000000000001",
+                Some(9_007_199_254_740_994.0 * 1_152_921_504_606_846_976.0),
+            ),
+            ("0x1.fffffffffffffp1023", Some(f64::MAX)),
+            ("0x1.fffffffffffffffffp1023", None),
+            ("0x1p99999999999999999999", None),
+            ("0x", None),
+            ("0x1p", None),
+            ("0x.p1", None),
+            ("0x1.2.3", None),
+        ];
+        for (text, value) in cases {
+            assert_eq!(parse_f64(text.as_bytes()), value, "{text}");
         }
     }
 

@@ -226,7 +226,7 @@ fn seal(writer: Writer) -> Vec<u8> {
     seal_bytes(writer.into_bytes())
 }
 
-fn seal_bytes(mut payload: Vec<u8>) -> Vec<u8> {
+pub fn seal_bytes(mut payload: Vec<u8>) -> Vec<u8> {
     payload.reserve_exact(FOOTER_LEN);
     payload.extend(VERSION.to_le_bytes());
     let checksum = crc64::checksum(&payload);

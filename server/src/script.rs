@@ -643,10 +643,8 @@ fn parse_shebang(source: &[u8]) -> Result<(Flags, &[u8]), Error> {
         .filter(|w| !w.is_empty());
     let engine = words.next().unwrap_or_default();
     if !engine.eq_ignore_ascii_case(b"lua") {
-        let engine = String::from_utf8_lossy(engine);
-        return Err(Error::owned(format!(
-            "ERR Could not find scripting engine '{engine}'"
-        )));
+        const BEFORE: &[u8] = b"ERR Could not find scripting engine '";
+        return Err(Error::quoting([BEFORE, engine, b"'"]));
     }
     flags.declared = true;
     for word in words {

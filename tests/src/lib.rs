@@ -2,6 +2,7 @@
 
 pub mod commands;
 pub mod differential;
+pub mod fuzz;
 pub mod linearizability;
 pub mod transcript;
 

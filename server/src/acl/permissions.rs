@@ -176,8 +176,10 @@ impl Permissions {
             _ if lower.starts_with("db=") => self.databases = parse_databases(&lower[3..])?,
             (Some((b'~' | b'%', _)), _) => self.add_keys(modifier)?,
             (Some((b'&', pattern)), _) => self.add_channel(pattern)?,
-            (Some((b'+', _)), _) => self.add_rule(true, &lower[1..])?,
-            (Some((b'-', _)), _) => self.add_rule(false, &lower[1..])?,
+            (Some((&sign @ (b'+' | b'-'), _)), rule) => {
+                // What is no text names no command.
+                self.add_rule(sign == b'+', rule.get(1..).unwrap_or_default())?;
+            }
             _ => return Err(Refused::SYNTAX),
         }
         Ok(())

@@ -183,8 +183,7 @@ fn commands_of(asked: &[u8]) -> Result<Vec<&'static str>, Error> {
         .iter()
         .find(|(_, name)| is_word(asked, name));
     let Some(&(category, _)) = known else {
-        let asked = String::from_utf8_lossy(asked);
-        return Err(Error::owned(format!("ERR Unknown category '{asked}'")));
+        return Err(Error::quoting([b"ERR Unknown category '", asked, b"'"]));
     };
     let rows = all().flat_map(|row| match row.subcommands {
         [] => std::slice::from_ref(row),
@@ -217,12 +216,10 @@ fn acl_deluser(call: &mut Call<'_>) -> Result<(), Stop> {
 fn acl_dryrun(call: &mut Call<'_>) -> Result<(), Stop> {
     let request = &call.args[3..];
     let Some(user) = call.engine.users.get(call.arg(2)) else {
-        let name = String::from_utf8_lossy(call.arg(2));
-        return Err(Error::owned(format!("ERR User '{name}' not found")).into());
+        return Err(Error::quoting([b"ERR User '", call.arg(2), b"' not found"]).into());
     };
     let Ok(command) = lookup(request) else {
-        let name = String::from_utf8_lossy(request[0]);
-        return Err(Error::owned(format!("ERR Command '{name}' not found")).into());
+        return Err(Error::quoting([b"ERR Command '", request[0], b"' not found"]).into());
     };
     if !command.accepts(request.len()) {
         return Err(wrong_arity(command).into());
@@ -427,11 +424,8 @@ fn acl_setuser(call: &mut Call<'_>) -> Result<(), Stop> {
         .unwrap_or_else(|| User::new(name, all_channels));
     for modifier in &modifiers {
         user.modify(modifier, all_channels).map_err(|why| {
-            let end = memchr::memchr(0, modifier).unwrap_or(modifier.len());
-            let (modifier, why) = (String::from_utf8_lossy(&modifier[..end]), why.text());
-            Error::owned(format!(
-                "ERR Error in ACL SETUSER modifier '{modifier}': {why}"
-            ))
+            const BEFORE: &[u8] = b"ERR Error in ACL SETUSER modifier '";
+            Error::quoting([BEFORE, modifier, b"': ", why.text().as_bytes()])
         })?;
     }
     call.engine.users.put(user);

@@ -350,11 +350,8 @@ fn confirm(call: &mut Call<'_>, word: &[u8], name: Option<&[u8]>, count: i64) {
 
 fn list(call: &mut Call<'_>, kind: Kind) -> Result<(), Stop> {
     if call.args.len() > 3 {
-        return Err(Error::owned(format!(
-            "ERR unknown subcommand or wrong number of arguments for '{}'. Try PUBSUB HELP.",
-            String::from_utf8_lossy(call.arg(1))
-        ))
-        .into());
+        const BEFORE: &[u8] = b"ERR unknown subcommand or wrong number of arguments for '";
+        return Err(Error::quoting([BEFORE, call.arg(1), b"'. Try PUBSUB HELP."]).into());
     }
     let pattern = call.args.get(2).copied();
     let names: Vec<ByteStr> = kind

@@ -50,6 +50,9 @@ pub fn encode_hash<F: AsRef<[u8]>, V: AsRef<[u8]>>(
     seal(writer)
 }
 
+/// The last deadline of a field that Redis knows, in milliseconds of Unix time.
+const REDIS_DEADLINE_MAX: u64 = 0xFFFF_FFFF_FFFF;
+
 pub fn decode_plain(reader: &mut Reader<'_>) -> Result<Dumped, BadFormat> {
     collect(reader, |reader| {
         Ok((reader.string()?, reader.string()?, None))
@@ -72,7 +75,11 @@ pub fn decode_redis_expiring(reader: &mut Reader<'_>) -> Result<Dumped, BadForma
     collect(reader, |reader| {
         let deadline = match reader.length()? {
             0 => None,
-            later => Some(earliest.checked_add(later - 1).ok_or(BadFormat::Data)?),
+            // The sum may wrap, and only what comes of it has to be a time.
+            later => match earliest.wrapping_add(later - 1) {
+                deadline @ ..=REDIS_DEADLINE_MAX => Some(deadline),
+                _ => return Err(BadFormat::Data),
+            },
         };
         Ok((reader.string()?, reader.string()?, deadline))
     })

@@ -483,3 +483,30 @@ fn empty_and_unknown_values_are_refused() {
         assert_eq!(decoded, Err(BadFormat::Data), "{}", body.escape_ascii());
     }
 }
+
+#[test]
+fn deadlines_of_redis_may_wrap_but_not_leave_its_range() {
+    // The earliest deadline, what is added to it and one, and what Redis 8.2 makes of both.
+    let cases: [(u64, u64, Option<u64>); 6] = [
+        (0xFFFF_FFFF_FFFF, 1, Some(0xFFFF_FFFF_FFFF)),
+        (0xFFFF_FFFF_FFFF, 2, None),
+        (0xFFFF_FFFF_FFFF, u64::MAX, Some(0xFFFF_FFFF_FFFD)),
+        (1 << 48, u64::MAX, Some(0xFFFF_FFFF_FFFE)),
+        (0, u64::MAX, None),
+        (i64::MAX as u64, 1, None),
+    ];
+    for (earliest, later, deadline) in cases {
+        let mut content = vec![kind::REDIS_HASH_EXPIRING];
+        content.extend(earliest.to_le_bytes());
+        content.extend([1, 0x81]);
+        content.extend(later.to_be_bytes());
+        content.extend(*b"\x01a\x01b");
+        let decoded = decode(&seal_bytes(content), VersionCheck::Relaxed);
+        let field = |deadline| (b"a".to_vec(), b"b".to_vec(), Some(deadline));
+        assert_eq!(
+            decoded.ok(),
+            deadline.map(|deadline| Dumped::Hash(vec![field(deadline)])),
+            "{earliest} {later}"
+        );
+    }
+}

@@ -42,6 +42,7 @@ pub enum RestorePolicy {
 /// The libraries and the Lua state that they live in.
 pub struct Functions {
     control: Arc<Control>,
+    memory_limit: usize,
     room: Option<Room>,
     libraries: BTreeMap<Vec<u8>, Arc<Library>>,
     /// The library of each function and its place there, by the name in lower case.
@@ -57,8 +58,8 @@ const CALL_GLOBALS: i32 = 2;
 const LOAD_GLOBALS: i32 = 3;
 
 impl Room {
-    fn new(control: &Arc<Control>) -> Result<Room, Error> {
-        let Some(mut machine) = Machine::new(Arc::clone(control), MEMORY_LIMIT) else {
+    fn new(control: &Arc<Control>, memory_limit: usize) -> Result<Room, Error> {
+        let Some(mut machine) = Machine::new(Arc::clone(control), memory_limit) else {
             return Err(Error::text("ERR not enough memory for a Lua state"));
         };
         let stack = machine.stack();
@@ -114,9 +115,18 @@ impl Functions {
     pub fn new(control: Arc<Control>) -> Functions {
         Functions {
             control,
+            memory_limit: MEMORY_LIMIT,
             room: None,
             libraries: BTreeMap::new(),
             by_name: HashMap::new(),
+        }
+    }
+
+    /// Limits what the Lua state may occupy, in bytes.
+    pub fn set_memory_limit(&mut self, bytes: usize) {
+        self.memory_limit = bytes;
+        if let Some(room) = &mut self.room {
+            room.machine.set_memory_limit(bytes);
         }
     }
 
@@ -144,7 +154,7 @@ impl Functions {
         }
         let room = match &mut self.room {
             Some(room) => room,
-            empty => empty.insert(Room::new(&self.control)?),
+            empty => empty.insert(Room::new(&self.control, self.memory_limit)?),
         };
         let functions = room.load(body, &self.control)?;
         if let Err(error) = self.check(&name, &functions) {
@@ -236,6 +246,7 @@ impl Functions {
     /// Loads many libraries, or none of them when there is anything against one.
     pub fn restore(&mut self, sources: &[Vec<u8>], policy: RestorePolicy) -> Result<(), Error> {
         let mut restored = Functions::new(Arc::clone(&self.control));
+        restored.set_memory_limit(self.memory_limit);
         if policy != RestorePolicy::Flush {
             for library in self.libraries.values() {
                 restored.load(&library.source, false)?;

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use super::lua::print_float;
+use crate::number::Hexadecimal;
 
 /// Reads a number as C's `strtod` does, white space around it allowed and nothing else.
 pub fn parse(text: &[u8]) -> Option<f64> {
@@ -13,7 +14,7 @@ pub fn parse(text: &[u8]) -> Option<f64> {
         _ => (false, text),
     };
     let magnitude = match digits {
-        [b'0', b'x' | b'X', hex @ ..] => parse_hex(hex)?,
+        [b'0', b'x' | b'X', hex @ ..] => Hexadecimal::parse(hex)?.to_f64(),
         _ => parse_decimal(digits)?,
     };
     Some(if negative { -magnitude } else { magnitude })
@@ -42,30 +43,6 @@ fn parse_decimal(digits: &[u8]) -> Option<f64> {
         _ if text.eq_ignore_ascii_case("nan") => Some(f64::NAN.copysign(1.0)),
         _ => None,
     }
-}
-
-/// Hexadecimal digits with an optional point and binary exponent.
-fn parse_hex(text: &[u8]) -> Option<f64> {
-    let (mut value, mut scale, mut seen, mut point) = (0.0_f64, 0_i32, false, false);
-    let mut rest = text;
-    while let Some((&byte, tail)) = rest.split_first() {
-        if let Some(digit) = (byte as char).to_digit(16) {
-            value = value * 16.0 + f64::from(digit);
-            scale -= 4 * i32::from(point);
-            seen = true;
-        } else if byte == b'.' && !point {
-            point = true;
-        } else {
-            break;
-        }
-        rest = tail;
-    }
-    if let [b'p' | b'P', exponent @ ..] = rest {
-        let exponent: i32 = std::str::from_utf8(exponent).ok()?.parse().ok()?;
-        scale = scale.saturating_add(exponent);
-        rest = &[];
-    }
-    (seen && rest.is_empty()).then(|| value * 2.0_f64.powi(scale))
 }
 
 /// Cuts a double to an integer as the processor of the references does it: what does not fit
