@@ -2,6 +2,9 @@
 
 mod acl;
 mod answer;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod blocking;
 mod bytestr;
 mod client_list;

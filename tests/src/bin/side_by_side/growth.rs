@@ -5,7 +5,7 @@ use crate::{
     load::{self, Fill},
     options::Options,
     program::Running,
-    rounds::{self, Row, Sample},
+    rounds::{self, Row, Sample, Samples},
     run::{Scale, run_benchmark},
     workloads::{Benchmark, Part, random_key},
 };
@@ -18,66 +18,70 @@ const SIZES: [(&str, u32); 3] = [
 
 const KEY: &str = "key:__rand_int__";
 
-/// None of them changes the number of keys by much.
-const COMMANDS: [&[&str]; 9] = [
-    &["GET", KEY],
-    &["SET", KEY, "yyy"],
-    &["EXPIRE", KEY, "10000"],
-    &["SET", "lock:__rand_int__", "token", "NX", "PX", "1"],
-    &["UNLINK", "lock:__rand_int__"],
-    &["RANDOMKEY"],
-    &["SCAN", "0", "COUNT", "10"],
-    &["DBSIZE"],
-    &["PING"],
+/// What is asked, and how often; none of it changes the number of keys by much. SWAPDB is asked an
+/// even number of times.
+const COMMANDS: [(&[&str], u32); 12] = [
+    (&["GET", KEY], 100_000),
+    (&["SET", KEY, "yyy"], 100_000),
+    (&["EXPIRE", KEY, "10000"], 100_000),
+    (
+        &["SET", "lock:__rand_int__", "token", "NX", "PX", "1"],
+        100_000,
+    ),
+    (&["UNLINK", "lock:__rand_int__"], 100_000),
+    (&["RANDOMKEY"], 100_000),
+    (&["SCAN", "0", "COUNT", "10"], 100_000),
+    (&["DBSIZE"], 100_000),
+    (&["SWAPDB", "0", "1"], 100_000),
+    (&["MEMORY", "USAGE", KEY], 100_000),
+    (&["INFO"], 5_000),
+    (&["PING"], 100_000),
 ];
 
 pub fn measure(servers: &[Running], options: &Options, scale: Scale) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
-    for (name, keys) in SIZES {
-        let keys = if scale.down(keys) == keys {
-            keys
-        } else {
-            1_000
-        };
-        let mut filled = Vec::new();
-        let mut stalls = Vec::new();
+    for (size, keys) in SIZES {
+        let keys = scale.down(keys);
+        let (mut filled, mut waits) = (Vec::new(), Vec::new());
         for server in servers {
+            rounds::announce(&format!("{size} keys into {}", server.name));
             let server = Running::start(server.program.clone())?;
-            let mut stall = Vec::new();
-            if server.is_real() {
-                rounds::announce(&format!("{name} keys into {}", server.name));
-                let words = |n| {
-                    ["SET", &random_key("key", n), "xxx"]
-                        .map(str::to_owned)
-                        .to_vec()
-                };
-                let fill = Fill {
-                    commands: keys,
-                    words,
-                };
-                stall.push(Sample::of_time(load::fill(&server, fill)? * 1e3));
-            }
-            stalls.push(stall);
+            waits.push(fill(&server, keys)?);
             filled.push(server);
         }
-        for command in COMMANDS {
+        for (args, operations) in COMMANDS {
             let benchmark = Benchmark {
-                args: command,
+                args,
+                operations,
                 keys,
                 ..Benchmark::PLAIN
             };
+            let command = args.join(" ").replace(":__rand_int__", "");
+            let name = format!("{size}: {command}");
+            rounds::announce(&name);
             let results = rounds::alternate(&filled, options.rounds, |server| {
                 run_benchmark(server, options, scale, benchmark).map(Some)
             })?;
-            let command = command.join(" ").replace(":__rand_int__", "");
-            rows.push(Row::new(
-                Part::Growth,
-                format!("{name}: {command}"),
-                results,
-            ));
+            rows.push(Row::new(Part::Growth, name, results));
         }
-        let stall = format!("{name}: longest wait of 1,000 SETs while filling, ms");
-        rows.push(Row::new(Part::Growth, stall, stalls));
+        let name = format!("{size}: longest wait of 1,000 SETs while filling, ms");
+        rows.push(Row::new(Part::Growth, name, waits));
     }
     Ok(rows)
+}
+
+/// Fills a real server, and returns how long the slowest pipeline took.
+fn fill(server: &Running, keys: u32) -> Outcome<Samples> {
+    if !server.is_real() {
+        return Ok(Samples::new());
+    }
+    let fill = Fill {
+        commands: keys,
+        words: |number| {
+            let words = ["SET", &random_key("key", number), "xxx"];
+            words.map(str::to_owned).to_vec()
+        },
+    };
+    let wait = load::fill(server, fill)?;
+    Ok(vec![Sample::of_time(wait * 1e3)])
 }
