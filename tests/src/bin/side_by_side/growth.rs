@@ -52,8 +52,8 @@ pub fn measure(servers: &[Running], options: &Options, scale: Scale) -> Outcome<
         for (args, operations) in COMMANDS {
             let benchmark = Benchmark {
                 args,
-                operations,
                 keys,
+                operations,
                 ..Benchmark::PLAIN
             };
             let command = args.join(" ").replace(":__rand_int__", "");

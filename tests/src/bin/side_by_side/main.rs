@@ -6,6 +6,7 @@
 //! machine blurs it less than wall time. It judges nothing: timings decide no test.
 
 mod chart;
+mod cores;
 mod growth;
 mod load;
 mod machine;
@@ -86,6 +87,7 @@ fn start(options: &Options) -> Outcome<Vec<Running>> {
     if options.floor {
         programs.push(Program::silent()?);
     }
+    cores::split()?;
     programs.into_iter().map(Running::start).collect()
 }
 

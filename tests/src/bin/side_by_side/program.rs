@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::Outcome;
+use crate::{Outcome, cores};
 
 /// What can be started, as often as wanted.
 #[derive(Clone)]
@@ -58,11 +58,11 @@ impl Program {
                 .args(["--save", "", "--appendonly", "no"]),
             Kind::Silent => command.args(["--silent-port", &port]),
         };
-        let child = command
+        command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
+            .stderr(Stdio::null());
+        let child = cores::of_servers(|| command.spawn());
         child.map_err(|error| format!("{}: {error}", self.path.display()).into())
     }
 
