@@ -450,6 +450,14 @@ impl Client {
             match self.random.between(0, 9) {
                 // The process is paused, for longer than its lease at times.
                 0 => self.sleep(lease / 2, lease * 2).await,
+                // It works on until the last moments of its lease.
+                4..=5 => {
+                    let left = guard.remaining().as_millis() as u64;
+                    self.sleep(left.saturating_sub(1), left).await;
+                    while self.witness.work(id, &guard) {
+                        self.sleep(1, 1).await;
+                    }
+                }
                 1..=3 => {
                     let _ = guard.extend().await;
                 }
