@@ -11,7 +11,7 @@ use crate::clock::{Clock, later};
 use crate::error::{Error, Loss};
 use crate::guard::Guard;
 use crate::lease::Lease;
-use crate::resource::{Attempt, Bid, Grant, SharedResource};
+use crate::resource::{Attempt, Bid, Grant, Seen, SharedResource};
 use crate::telemetry;
 use crate::token::Token;
 use crate::ttl::Ttl;
@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) label: Vec<u8>,
     pub(crate) wait: Wait,
     pub(crate) renew_up_to: Option<Duration>,
+    /// How many replicas must have a grant before it counts, and within what time.
+    pub(crate) replicas: Option<(u32, Duration)>,
 }
 
 /// Exactly one attempt; `None` when another holds it.
@@ -61,9 +63,13 @@ async fn wait_for(plan: &Plan, limit: Option<Duration>) -> Result<Guard, Error> 
     let deadline = limit.map(|limit| later(started, limit));
     let mut claim = Claim::new(plan)?;
     claim.take_open_seat();
-    let mut last = None;
+    let (mut last, mut granted) = (None, None);
     loop {
-        let next = match claim.attempt(deadline).await {
+        let answer = match granted.take() {
+            Some(grant) => Ok(Attempt::Granted(grant)),
+            None => claim.attempt(deadline).await,
+        };
+        let next = match answer {
             Ok(Attempt::Granted(grant)) => match claim.into_guard_or_back(grant) {
                 Ok(guard) => return Ok(guard),
                 Err(back) => {
@@ -77,8 +83,14 @@ async fn wait_for(plan: &Plan, limit: Option<Duration>) -> Result<Guard, Error> 
             Ok(Attempt::Busy {
                 holder_left,
                 place: 0,
+                ..
             }) => Next::Pause(holder_left),
-            Ok(Attempt::Busy { holder_left, place }) => Next::Turn(place, holder_left),
+            Ok(Attempt::Busy {
+                holder_left,
+                place,
+                seen,
+                ..
+            }) => Next::Turn(place, holder_left, seen),
             Err(error) if error.is_transient() => {
                 last = Some(error);
                 Next::Pause(None)
@@ -87,24 +99,34 @@ async fn wait_for(plan: &Plan, limit: Option<Duration>) -> Result<Guard, Error> 
         };
         claim.renew_spent_token()?;
         let over = deadline.is_some_and(|deadline| plan.clock.now() >= deadline);
-        if over || !plan.wait.allows(claim.attempts) || !claim.wait(next, deadline).await {
-            let waited = plan.clock.now().saturating_duration_since(started);
-            let last = last.map(Box::new);
-            return Err(Error::TimedOut {
-                waited,
-                attempts: claim.attempts,
-                last,
-            });
+        let waited = if over || !plan.wait.allows(claim.attempts) {
+            Waited::TooLong
+        } else {
+            claim.wait(next, deadline).await
+        };
+        match waited {
+            Waited::Enough => {}
+            Waited::Granted(grant) => granted = Some(grant),
+            Waited::TooLong => return Err(claim.timed_out(started, last)),
         }
     }
 }
-
 /// What to wait for after an attempt that was not granted.
 enum Next {
     /// A place in the queue: be woken.
-    Turn(u32, Option<Duration>),
+    Turn(u32, Option<Duration>, Option<Seen>),
     /// No place: ask again after a pause, or when the holder's lease ends.
     Pause(Option<Duration>),
+}
+
+/// How a wait ended.
+enum Waited {
+    /// The server is to be asked again.
+    Enough,
+    /// A message brought the grant.
+    Granted(Grant),
+    /// The deadline came.
+    TooLong,
 }
 
 /// A token on its way to a guard. Dropped before it arrives, it gives back in the background
@@ -113,11 +135,15 @@ struct Claim<'a> {
     plan: &'a Plan,
     token: Token,
     seat: Option<Seat>,
+    /// Where the seat can be reached; empty without one.
+    address: Vec<u8>,
     runtime: Handle,
     attempts: u32,
     /// Whether something may be left on the server.
     sent: bool,
     in_doubt: bool,
+    /// Whether the token must not be used again.
+    spent: bool,
     /// Whether the hub refused; then this claim polls.
     deaf: bool,
 }
@@ -128,18 +154,34 @@ impl<'a> Claim<'a> {
             plan,
             token: Token::random()?,
             seat: None,
+            address: Vec::new(),
             runtime: Handle::current(),
             attempts: 0,
             sent: false,
             in_doubt: false,
+            spent: false,
             deaf: false,
         })
     }
 
     /// Queues with the very first request when the manager already listens.
     fn take_open_seat(&mut self) {
-        let hub = self.hub().filter(|hub| hub.is_open());
-        self.seat = hub.map(|hub| hub.seat(&self.token));
+        let name = self.plan.resource.name();
+        let Some(hub) = self.hub() else { return };
+        let channel = hub.channel(name);
+        if hub.is_open(&channel) {
+            hub.mend(&channel);
+            self.sit(hub.seat(&self.token, name));
+        }
+    }
+
+    fn sit(&mut self, seat: Seat) {
+        let plan = self.plan;
+        let hold = (plan.ttl, &plan.label[..]);
+        // Replicas are asked on the connection that wrote, so then this one must write.
+        let by_message = plan.resource.offers() && plan.replicas.is_none();
+        self.address = seat.address(by_message.then_some(hold));
+        self.seat = Some(seat);
     }
 
     fn hub(&self) -> Option<&'a Arc<Hub>> {
@@ -156,45 +198,103 @@ impl<'a> Claim<'a> {
             token: &self.token,
             ttl: self.plan.ttl,
             label: &self.plan.label,
-            channel: self.seat.as_ref().map_or("", Seat::channel),
+            address: &self.address,
             deadline,
         };
+        if let Some(seat) = &self.seat {
+            seat.forget();
+        }
         // Until the answer is there nobody knows: the future may be dropped while it waits.
         let doubted = std::mem::replace(&mut self.in_doubt, true);
         let answer = self.plan.resource.attempt(&bid).await;
         self.in_doubt = doubted || answer.as_ref().is_err_and(Error::outcome_is_unknown);
         let refused = matches!(answer, Ok(Attempt::Busy { place: 0, .. }));
         self.sent = !refused || self.in_doubt || self.seat.is_some();
-        answer
+        self.spent = matches!(answer, Ok(Attempt::Busy { spent: true, .. }) | Err(_));
+        match (answer, self.plan.replicas) {
+            (Ok(Attempt::Granted(grant)), Some(replicas)) => {
+                self.replicated(grant, replicas, deadline).await
+            }
+            (answer, _) => answer,
+        }
     }
 
-    /// Waits as `next` says; false when the deadline came first.
-    async fn wait(&mut self, next: Next, deadline: Option<Instant>) -> bool {
+    /// The grant once enough replicas have it; without them it is given back.
+    async fn replicated(
+        &self,
+        grant: Grant,
+        (needed, within): (u32, Duration),
+        deadline: Option<Instant>,
+    ) -> Result<Attempt, Error> {
+        let resource = &self.plan.resource;
+        let acknowledged = resource.acknowledged(needed, within, deadline).await;
+        if acknowledged
+            .as_ref()
+            .is_ok_and(|replicas| *replicas >= needed)
+        {
+            return Ok(Attempt::Granted(grant));
+        }
+        let until = later(self.plan.clock.now(), within);
+        if let Err(error) = resource.release(&self.token, b"", until).await {
+            tracing::debug!(%error, "giving back was not answered");
+        }
+        Err(Error::TooFewReplicas {
+            acknowledged: acknowledged?,
+            needed,
+        })
+    }
+
+    /// Waits as `next` says.
+    async fn wait(&mut self, next: Next, deadline: Option<Instant>) -> Waited {
         let clock = &self.plan.clock;
-        let (pause, place) = match next {
-            Next::Turn(place, left) => (self.plan.wait.patience(place, left), place),
-            Next::Pause(_) if self.seat.is_none() && self.listen(deadline).await => return true,
-            Next::Pause(left) => (self.polling_pause(left), 0),
+        if let Some(seat) = &self.seat
+            && !seat.is_open()
+            && seat.open(deadline).await.is_ok()
+        {
+            // What happened while nobody listened can only be asked for.
+            return Waited::Enough;
+        }
+        let (pause, seen) = match next {
+            Next::Turn(place, left, seen) => (self.plan.wait.patience(place, left), Some(seen)),
+            Next::Pause(_) if self.seat.is_none() && self.listen(deadline).await => {
+                return Waited::Enough;
+            }
+            Next::Pause(left) => (self.polling_pause(left), None),
         };
         let wake_up = later(clock.now(), pause);
         let limit = deadline.map_or(wake_up, |deadline| deadline.min(wake_up));
-        match &self.seat {
-            Some(seat) if place > 0 => {
-                // Woken or not, the server is asked again: the message is only a hint.
+        match (&self.seat, seen) {
+            (Some(seat), Some(seen)) => {
+                // Woken or not, the server is asked again, unless the message was proof enough.
                 let _ = clock.before(limit, seat.woken()).await;
+                let granted = seen.and_then(|seen| seat.granted(seen, self.plan.ttl));
+                if let Some(grant) = granted {
+                    return Waited::Granted(grant);
+                }
             }
             _ => clock.sleep_until(limit).await,
         }
-        deadline.is_none_or(|deadline| clock.now() < deadline)
+        match deadline {
+            Some(deadline) if clock.now() >= deadline => Waited::TooLong,
+            _ => Waited::Enough,
+        }
+    }
+
+    fn timed_out(&self, started: Instant, last: Option<Error>) -> Error {
+        Error::TimedOut {
+            waited: self.plan.clock.now().saturating_duration_since(started),
+            attempts: self.attempts,
+            last: last.map(Box::new),
+        }
     }
 
     /// Subscribes, so that the next attempt can queue; polls from now on when that fails.
     async fn listen(&mut self, deadline: Option<Instant>) -> bool {
         let Some(hub) = self.hub() else { return false };
-        let seat = hub.seat(&self.token);
-        match hub.open(deadline).await {
+        let seat = hub.seat(&self.token, self.plan.resource.name());
+        match seat.open(deadline).await {
             Ok(()) => {
-                self.seat = Some(seat);
+                self.sit(seat);
                 true
             }
             Err(error) => {
@@ -212,10 +312,15 @@ impl<'a> Claim<'a> {
 
     /// Goes on under another name where the old one was given up on the server.
     fn renew_spent_token(&mut self) -> Result<(), Error> {
-        if self.plan.resource.spends_tokens() {
+        if self.spent && self.plan.resource.spends_tokens() {
             self.give_back();
             self.token = Token::random()?;
             self.in_doubt = false;
+            if let Some(seat) = self.seat.take() {
+                self.address = Vec::new();
+                drop(seat);
+                self.take_open_seat();
+            }
         }
         Ok(())
     }
@@ -228,10 +333,7 @@ impl<'a> Claim<'a> {
         let cleanup = Cleanup {
             resource: Arc::clone(&self.plan.resource),
             token: self.token.clone(),
-            channel: self
-                .seat
-                .as_ref()
-                .map_or_else(String::new, |seat| seat.channel().to_owned()),
+            address: self.address.clone(),
             clock: self.plan.clock.clone(),
             until: later(self.plan.clock.now(), self.plan.ttl.duration()),
             may_be_overtaken: self.in_doubt,
@@ -256,6 +358,7 @@ impl<'a> Claim<'a> {
         }
         self.nothing_left();
         let plan = self.plan;
+        let whole = grant.whole;
         let lease = Lease::new(
             Arc::clone(&plan.resource),
             self.token.clone(),
@@ -263,7 +366,12 @@ impl<'a> Claim<'a> {
             plan.clock.clone(),
             grant,
         );
-        Ok(Guard::new(lease, self.runtime.clone(), plan.renew_up_to))
+        Ok(Guard::new(
+            lease,
+            whole,
+            self.runtime.clone(),
+            plan.renew_up_to,
+        ))
     }
 }
 

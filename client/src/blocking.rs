@@ -1,8 +1,10 @@
 //! The library for code without `async`: calls that block, on a runtime that the manager keeps.
 //!
-//! ```no_run
-//! # fn main() -> Result<(), khoa::Error> {
-//! let manager = khoa::blocking::Manager::open("redis://127.0.0.1/")?;
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = khoa_server::Server::start()?;
+//! # let url = server.url();
+//! let manager = khoa::blocking::Manager::open(url)?;
 //! let guard = manager.lock("nightly-report").acquire()?;
 //! println!("held for {:?} more", guard.remaining());
 //! guard.release()?;

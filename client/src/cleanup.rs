@@ -18,8 +18,8 @@ const SETTLE: Duration = Duration::from_millis(500);
 pub(crate) struct Cleanup {
     pub(crate) resource: SharedResource,
     pub(crate) token: Token,
-    /// The channel of the place in the queue that is given up too; empty when there is none.
-    pub(crate) channel: String,
+    /// Its address in the queue, where its place is given up too; empty when it has none.
+    pub(crate) address: Vec<u8>,
     pub(crate) clock: Clock,
     /// After this the lease has ended by itself, and there is nothing left to clean.
     pub(crate) until: Instant,
@@ -51,7 +51,7 @@ impl Cleanup {
         loop {
             match self
                 .resource
-                .release(&self.token, &self.channel, self.until)
+                .release(&self.token, &self.address, self.until)
                 .await
             {
                 Ok(standing) => return Some(standing),

@@ -10,6 +10,7 @@ use futures_util::{Stream, StreamExt};
 use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub, PubSubSink};
 use redis::{AsyncConnectionConfig, Client, Cmd, RedisConnectionInfo, RedisResult, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 
 use crate::clock::{Clock, later};
 use crate::error::Error;
@@ -18,15 +19,51 @@ use crate::scripts::Script;
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) type Messages = Pin<Box<dyn Stream<Item = Vec<u8>> + Send>>;
 
+/// One of several servers that hold keys of their own, by the first slot that it serves.
+pub(crate) type Shard = u16;
+
 /// What a connection kind must offer; everything else is built on it.
 pub(crate) trait Link: Send + Sync {
     fn request<'a>(&'a self, command: &'a Cmd) -> BoxFuture<'a, RedisResult<Value>>;
 
+    /// As [`Link::request`], for a command that is about a key without naming it.
+    fn request_at<'a>(
+        &'a self,
+        _key: &'a [u8],
+        command: &'a Cmd,
+    ) -> BoxFuture<'a, RedisResult<Value>> {
+        self.request(command)
+    }
+
+    /// The servers that hold keys of their own, where there is more than one.
+    fn servers(&self) -> BoxFuture<'_, RedisResult<Vec<Option<Shard>>>> {
+        Box::pin(std::future::ready(Ok(vec![None])))
+    }
+
+    /// As [`Link::request`], on one of those [servers](Link::servers).
+    fn request_on<'a>(
+        &'a self,
+        _server: Option<Shard>,
+        command: &'a Cmd,
+    ) -> BoxFuture<'a, RedisResult<Value>> {
+        self.request(command)
+    }
+
+    /// Whether those who are to be woken about a key must listen on the key's own server.
+    fn is_sharded(&self) -> bool {
+        false
+    }
+
     /// Forgets a connection that went silent, so that the next request opens another.
     fn reset(&self) {}
 
-    /// Messages on a channel, from a connection of their own; `None` when the kind has none.
-    fn listen(&self, _channel: String) -> Option<BoxFuture<'_, RedisResult<Messages>>> {
+    /// Messages on a channel, a sharded one or one that reaches everybody; `None` when the kind
+    /// of connection has none. It ends when some may have been missed.
+    fn listen(
+        &self,
+        _channel: Vec<u8>,
+        _sharded: bool,
+    ) -> Option<BoxFuture<'_, RedisResult<Messages>>> {
         None
     }
 
@@ -75,11 +112,17 @@ impl Node {
 
     /// Sends a command once.
     pub(crate) async fn send(&self, cmd: &Cmd, deadline: Option<Instant>) -> Result<Value, Error> {
+        let request = self.link.request(cmd);
+        self.answer_before(self.limit(deadline), request).await
+    }
+
+    async fn answer_before(
+        &self,
+        limit: Instant,
+        request: BoxFuture<'_, RedisResult<Value>>,
+    ) -> Result<Value, Error> {
         let started = self.clock.now();
-        let answer = self
-            .clock
-            .before(self.limit(deadline), self.link.request(cmd))
-            .await;
+        let answer = self.clock.before(limit, request).await;
         let Some(answer) = answer else {
             self.link.reset();
             let after = self.clock.now().saturating_duration_since(started);
@@ -89,6 +132,26 @@ impl Node {
             });
         };
         answer.map_err(Error::backend(self.index))
+    }
+
+    /// Sends a command that makes the server wait for so long before it answers.
+    pub(crate) async fn wait(
+        &self,
+        key: &[u8],
+        cmd: &Cmd,
+        within: Duration,
+        deadline: Option<Instant>,
+    ) -> Result<Value, Error> {
+        let limit = later(self.limit(None), within);
+        let limit = deadline.map_or(limit, |deadline| deadline.min(limit));
+        self.answer_before(limit, self.link.request_at(key, cmd))
+            .await
+    }
+
+    /// Sends a command to one of the [servers](Link::servers).
+    pub(crate) async fn send_to(&self, server: Option<Shard>, cmd: &Cmd) -> Result<Value, Error> {
+        let request = self.link.request_on(server, cmd);
+        self.answer_before(self.limit(None), request).await
     }
 
     /// Runs a script by its digest, and by its text when the server does not know the digest.
@@ -153,6 +216,9 @@ pub(crate) enum Source {
     Client(Client),
     /// Anything that can be read and written, made anew for each connection.
     Streams(Box<dyn Fn() -> BoxedStream + Send + Sync>),
+    /// The master that the sentinels name at the moment.
+    #[cfg(feature = "sentinel")]
+    Sentinel(tokio::sync::Mutex<redis::sentinel::SentinelClient>),
 }
 
 pub(crate) type BoxedStream = Pin<Box<dyn ByteStream>>;
@@ -162,6 +228,15 @@ pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send {}
 impl<S: AsyncRead + AsyncWrite + Send> ByteStream for S {}
 
 impl Source {
+    /// Whether the server behind it may become another one.
+    fn moves(&self) -> bool {
+        match self {
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(_) => true,
+            _ => false,
+        }
+    }
+
     async fn dial(&self) -> RedisResult<MultiplexedConnection> {
         // The library has one clock for its deadlines; a second timer below it would only blur them.
         let config = AsyncConnectionConfig::new()
@@ -169,6 +244,13 @@ impl Source {
             .set_connection_timeout(None);
         match self {
             Self::Client(client) => {
+                client
+                    .get_multiplexed_async_connection_with_config(&config)
+                    .await
+            }
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(sentinel) => {
+                let client = sentinel.lock().await.async_get_client().await?;
                 client
                     .get_multiplexed_async_connection_with_config(&config)
                     .await
@@ -186,6 +268,11 @@ impl Source {
     async fn pubsub(&self) -> RedisResult<PubSub> {
         match self {
             Self::Client(client) => client.get_async_pubsub().await,
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(sentinel) => {
+                let client = sentinel.lock().await.async_get_client().await?;
+                client.get_async_pubsub().await
+            }
             Self::Streams(open) => PubSub::new(&RedisConnectionInfo::default(), open()).await,
         }
     }
@@ -195,6 +282,8 @@ impl Source {
 pub(crate) struct ClientLink {
     source: Source,
     current: Mutex<Current>,
+    /// Counts the connections that were given up.
+    broken: watch::Sender<u64>,
     dialing: tokio::sync::Mutex<()>,
 }
 
@@ -209,6 +298,7 @@ impl ClientLink {
         Self {
             source,
             current: Mutex::default(),
+            broken: watch::Sender::new(0),
             dialing: tokio::sync::Mutex::new(()),
         }
     }
@@ -242,6 +332,19 @@ impl ClientLink {
         let mut current = self.current();
         if current.generation == generation {
             current.connection = None;
+            self.broken.send_modify(|broken| *broken += 1);
+        }
+    }
+
+    /// What a master that was deposed answers is that it is gone: the next one may do the work.
+    fn without_deposed(&self, answer: RedisResult<Value>) -> RedisResult<Value> {
+        let read_only = redis::ErrorKind::Server(redis::ServerErrorKind::ReadOnly);
+        match answer {
+            Err(error) if self.source.moves() && error.kind() == read_only => {
+                let gone = std::io::Error::new(std::io::ErrorKind::ConnectionReset, error);
+                Err(gone.into())
+            }
+            answer => answer,
         }
     }
 }
@@ -251,25 +354,38 @@ impl Link for ClientLink {
         Box::pin(async move {
             let (mut connection, generation) = self.connection().await?;
             let answer = connection.req_packed_command(command).await;
+            let answer = self.without_deposed(answer.and_then(Value::extract_error));
             if answer
                 .as_ref()
                 .is_err_and(redis::RedisError::is_unrecoverable_error)
             {
                 self.forget(generation);
             }
-            answer.and_then(Value::extract_error)
+            answer
         })
     }
 
     fn reset(&self) {
         self.current().connection = None;
+        self.broken.send_modify(|broken| *broken += 1);
     }
 
-    fn listen(&self, channel: String) -> Option<BoxFuture<'_, RedisResult<Messages>>> {
+    fn listen(
+        &self,
+        channel: Vec<u8>,
+        _sharded: bool,
+    ) -> Option<BoxFuture<'_, RedisResult<Messages>>> {
+        let mut broken = self.broken.subscribe();
         Some(Box::pin(async move {
             let (mut sink, stream) = self.source.pubsub().await?.split();
             sink.subscribe(channel).await?;
-            Ok(messages(sink, stream))
+            let messages = messages(sink, stream);
+            if !self.source.moves() {
+                return Ok(messages);
+            }
+            // A replica repeats what its master publishes, but nobody is counted there.
+            let moved = async move { broken.changed().await.is_ok() };
+            Ok(Box::pin(messages.take_until(Box::pin(moved))) as Messages)
         }))
     }
 

@@ -1,17 +1,25 @@
 //! Leader election: campaign, lead until resigned or lost, and observe who leads.
 
+use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+
+use crate::clock::later;
+use crate::connection::Messages;
 use crate::error::{Error, Loss};
 use crate::guard::{Guard, Released};
 use crate::inspect::Holder;
 use crate::lease::Lease;
 use crate::lock::Lock;
 use crate::manager::Manager;
+use crate::name::Name;
+use crate::pubsub;
+use crate::resource::Scripted;
 
-/// How often an observer looks at most and at least.
+/// How often an observer looks at most and at least, told of a change or not.
 const LOOK_AT_LEAST: Duration = Duration::from_secs(1);
 const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 
@@ -22,8 +30,11 @@ const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 /// [`Lease::valid_until`]. A leader must stop **before** that moment, and must send its fencing
 /// token with whatever it orders others to do.
 ///
-/// ```no_run
-/// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = khoa_server::Server::start()?;
+/// # let manager = khoa::Manager::open(server.url())?;
 /// let election = manager.election("scheduler").candidate("host-3");
 /// let leadership = election.campaign().await?;
 /// println!("term {}", leadership.fencing_token());
@@ -42,7 +53,9 @@ impl Manager {
     /// An election of this name, with a term of 15 s that renews itself without end.
     pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
         let name = name.as_ref().to_vec();
-        let lock = self.lock(&name).ttl(Duration::from_secs(15));
+        let lock = self
+            .hold(self.announced(&name))
+            .ttl(Duration::from_secs(15));
         let lock = lock.auto_renew(true).max_hold(Duration::MAX).wait_forever();
         Election {
             manager: self.clone(),
@@ -50,6 +63,23 @@ impl Manager {
             lock,
         }
     }
+}
+
+impl Manager {
+    /// A lock whose new holders are announced.
+    fn announced(&self, name: &[u8]) -> Result<Scripted, Error> {
+        let name = self.name(name)?;
+        let channel = news_channel(&name);
+        Ok(Scripted {
+            acquire_extra: vec![channel.clone()],
+            release_extra: vec![channel],
+            ..self.plain(name)
+        })
+    }
+}
+
+fn news_channel(name: &Name) -> Vec<u8> {
+    name.helper("leader")
 }
 
 impl Election {
@@ -127,16 +157,21 @@ impl Election {
             election: self.clone(),
             last: None,
             started: false,
+            news: None,
         }
     }
 }
 
 /// The succession of leaders, as seen by one observer. A short leadership may pass unseen.
-#[derive(Clone, Debug)]
+///
+/// It listens on a connection of its own and is told of each campaign that is won and of each
+/// resignation. That a leader died it sees when the term ends; it looks once a second besides,
+/// also where its connection cannot listen.
 pub struct Observer {
     election: Election,
     last: Option<u64>,
     started: bool,
+    news: Option<Messages>,
 }
 
 impl Observer {
@@ -147,6 +182,10 @@ impl Observer {
     pub async fn changed(&mut self) -> Result<Option<Holder>, Error> {
         let clock = self.election.manager.node().clock().clone();
         loop {
+            if self.news.is_none() {
+                self.news = listen(&self.election).await;
+            }
+            // After listening began, so that no change falls between the two.
             let leader = self.election.leader().await?;
             let term = leader.as_ref().and_then(|leader| leader.fencing_token);
             if !self.started || term != self.last {
@@ -157,8 +196,42 @@ impl Observer {
             let left = leader
                 .and_then(|leader| leader.remaining)
                 .unwrap_or(LOOK_AT_LEAST);
-            clock.sleep(left.clamp(LOOK_AT_MOST, LOOK_AT_LEAST)).await;
+            let next_look = later(clock.now(), left.clamp(LOOK_AT_MOST, LOOK_AT_LEAST));
+            let Some(news) = &mut self.news else {
+                clock.sleep_until(next_look).await;
+                continue;
+            };
+            if let Some(None) = clock.before(next_look, news.next()).await {
+                self.news = None;
+            }
         }
+    }
+}
+
+async fn listen(election: &Election) -> Option<Messages> {
+    let name = election.manager.name(&election.name).ok()?;
+    pubsub::listen(election.manager.node(), &news_channel(&name))
+        .await
+        .ok()
+}
+
+impl Clone for Observer {
+    fn clone(&self) -> Self {
+        Self {
+            election: self.election.clone(),
+            last: self.last,
+            started: self.started,
+            news: None,
+        }
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observer")
+            .field("election", &self.election)
+            .field("last", &self.last)
+            .finish_non_exhaustive()
     }
 }
 

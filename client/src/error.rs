@@ -62,6 +62,13 @@ pub enum Error {
         /// The last error on the way, when it was not only that others held the lock.
         last: Option<Box<Error>>,
     },
+    /// Fewer replicas than asked for acknowledged the lock in time, so it was given back.
+    TooFewReplicas {
+        /// Replicas that acknowledged it.
+        acknowledged: u32,
+        /// Replicas that had to.
+        needed: u32,
+    },
     /// The server did not answer in time, so whether it did the work is not known.
     Unanswered {
         /// Which of several servers it was, counted from zero.
@@ -105,7 +112,7 @@ impl Error {
     /// missing answer, a server that is loading, failing over or busy.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unanswered { .. } => true,
+            Self::Unanswered { .. } | Self::TooFewReplicas { .. } => true,
             Self::Backend { source, .. } => transient(source),
             Self::Quorum { errors, .. } => errors.iter().all(Self::is_transient),
             _ => false,
@@ -164,6 +171,13 @@ impl fmt::Display for Error {
                 last.as_ref()
                     .map_or(Ok(()), |last| write!(f, "; last error: {last}"))
             }
+            Self::TooFewReplicas {
+                acknowledged,
+                needed,
+            } => write!(
+                f,
+                "{acknowledged} replicas acknowledged it, {needed} are needed"
+            ),
             Self::Unanswered { node, after } => {
                 write!(f, "server {node} did not answer within {after:?}")
             }

@@ -14,8 +14,11 @@ impl Manager {
     /// The key is used under this manager's prefix. Every writer of it must write this way. The
     /// highest token seen is kept beside it, without a TTL, for as long as the value matters.
     ///
-    /// ```no_run
-    /// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = khoa_server::Server::start()?;
+    /// # let manager = khoa::Manager::open(server.url())?;
     /// let guard = manager.lock("balance").acquire().await?;
     /// // … a long pause, in which the lease ends and another takes over …
     /// match manager.set_fenced("balance-value", "100", &guard.lease()).await {

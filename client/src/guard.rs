@@ -44,12 +44,19 @@ pub enum Released {
 }
 
 impl Guard {
-    pub(crate) fn new(lease: Lease, runtime: Handle, renew_up_to: Option<Duration>) -> Self {
-        let watchdog = renew_up_to.map(|most| {
-            runtime
-                .spawn(watchdog::keep(lease.clone(), most))
-                .abort_handle()
-        });
+    /// With a lease that is `whole`, or has yet to be made as long as was asked for.
+    pub(crate) fn new(
+        lease: Lease,
+        whole: bool,
+        runtime: Handle,
+        renew_up_to: Option<Duration>,
+    ) -> Self {
+        let watchdog = match renew_up_to {
+            Some(most) => Some(runtime.spawn(watchdog::keep(lease.clone(), most))),
+            None if whole => None,
+            None => Some(runtime.spawn(watchdog::complete(lease.clone()))),
+        };
+        let watchdog = watchdog.map(|task| task.abort_handle());
         Self {
             lease,
             watchdog,
@@ -82,7 +89,7 @@ impl Guard {
             match self
                 .lease
                 .resource()
-                .release(self.lease.token(), "", deadline)
+                .release(self.lease.token(), b"", deadline)
                 .await
             {
                 Ok(standing) => break standing,
@@ -149,7 +156,7 @@ impl Drop for Guard {
         let cleanup = Cleanup {
             resource: self.lease.resource().clone(),
             token: self.lease.token().clone(),
-            channel: String::new(),
+            address: Vec::new(),
             clock: self.lease.clock().clone(),
             until: self.lease.latest_end(),
             may_be_overtaken: false,

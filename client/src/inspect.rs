@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use redis::Value;
 
+use crate::connection::Shard;
 use crate::error::Error;
 use crate::manager::Manager;
 use crate::name::Name;
@@ -59,22 +60,39 @@ impl Manager {
     ) -> Result<Vec<Holder>, Error> {
         let prefix = [self.prefix().as_bytes(), beginning.as_ref()].concat();
         let pattern = [&escape_glob(&prefix)[..], b"*"].concat();
+        let node = self.node();
+        let servers = node
+            .link()
+            .servers()
+            .await
+            .map_err(Error::backend(node.index()))?;
         let mut found = Vec::new();
+        for server in servers {
+            self.holders_on(server, &pattern, limit, &mut found).await?;
+        }
+        Ok(found)
+    }
+
+    async fn holders_on(
+        &self,
+        server: Option<Shard>,
+        pattern: &[u8],
+        limit: usize,
+        found: &mut Vec<Holder>,
+    ) -> Result<(), Error> {
         let mut cursor = 0_u64;
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor)
                 .arg("MATCH")
-                .arg(&pattern)
+                .arg(pattern)
                 .arg("COUNT")
                 .arg(SCAN_STEP);
-            let (next, keys): (u64, Vec<Vec<u8>>) = self
-                .node()
-                .query(scan.arg("TYPE").arg("string"), None)
-                .await?;
+            let reply = self.node().send_to(server, scan.arg("TYPE").arg("string"));
+            let (next, keys): (u64, Vec<Vec<u8>>) = self.node().read(reply.await?)?;
             for key in keys {
                 if found.len() == limit {
-                    return Ok(found);
+                    return Ok(());
                 }
                 // Helper keys begin with a brace or hold no token, and a key seen twice is one lock.
                 if found.iter().any(|holder: &Holder| holder.key == key) {
@@ -91,7 +109,7 @@ impl Manager {
             }
             cursor = next;
             if cursor == 0 {
-                return Ok(found);
+                return Ok(());
             }
         }
     }
@@ -105,12 +123,21 @@ impl Manager {
     /// Dropping the future may or may not have released the lock.
     pub async fn force_release(&self, name: impl AsRef<[u8]>) -> Result<bool, Error> {
         let name = self.name(name)?;
-        let keys = [name.key().to_vec(), name.helper("queue")];
-        let turn = millis(TURN_KEPT);
+        let keys = [
+            name.key().to_vec(),
+            name.helper("queue"),
+            name.helper("fence"),
+        ];
+        let (turn, kept) = (millis(TURN_KEPT), millis(self.fence_kept()));
         let node = self.node();
         node.read(
-            node.run(&scripts::FORCE_RELEASE, &keys, &[turn.as_bytes()], None)
-                .await?,
+            node.run(
+                &scripts::FORCE_RELEASE,
+                &keys,
+                &[turn.as_bytes(), kept.as_bytes()],
+                None,
+            )
+            .await?,
         )
     }
 

@@ -15,13 +15,17 @@ use crate::wakeup::Seat;
 
 /// A latch under a name. It is set once, counted down, and stays open until its time is over.
 ///
-/// ```no_run
-/// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = khoa_server::Server::start()?;
+/// # let manager = khoa::Manager::open(server.url())?;
 /// use std::time::Duration;
 ///
 /// let ready = manager.latch("shards-loaded")?;
 /// ready.set(3, Duration::from_secs(3600)).await?;
 /// ready.count_down(1).await?; // by each of three loaders
+/// # ready.count_down(2).await?;
 /// ready.wait_within(Duration::from_secs(60)).await?; // by those who need all of them
 /// # Ok(())
 /// # }
@@ -97,21 +101,19 @@ impl Latch {
         let seat = self.listen(&token).await;
         let waiter = seat
             .as_ref()
-            .map(|seat| format!("{token}{}", seat.channel()));
+            .map(|seat| [token.as_str().as_bytes(), &seat.address(None)].concat());
         let waiter = waiter.unwrap_or_default();
         let kept = millis(QUEUE_KEPT);
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let left = self
-                .call(&[b"wait", waiter.as_bytes(), kept.as_bytes()])
-                .await?;
+            let left = self.call(&[b"wait", &waiter, kept.as_bytes()]).await?;
             if left == 0 {
                 return Ok(());
             }
             if clock.now() >= deadline {
                 if seat.is_some() {
-                    self.call(&[b"leave", waiter.as_bytes()]).await?;
+                    self.call(&[b"leave", &waiter]).await?;
                 }
                 let waited = clock.now().saturating_duration_since(started);
                 return Err(Error::TimedOut {
@@ -132,8 +134,8 @@ impl Latch {
 
     async fn listen(&self, token: &Token) -> Option<Seat> {
         let hub = self.manager.hub()?;
-        let seat = hub.seat(token);
-        hub.open(None).await.ok().map(|()| seat)
+        let seat = hub.seat(token, &self.name);
+        seat.open(None).await.ok().map(|()| seat)
     }
 
     async fn call(&self, args: &[&[u8]]) -> Result<i64, Error> {

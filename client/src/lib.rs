@@ -5,11 +5,14 @@
 //! tells how long it [remains](Lease::remaining) valid, signals its [loss](Lease::lost), and
 //! carries a [fencing token](Lease::fencing_token) for the resource to check.
 //!
-//! ```no_run
+//! ```
 //! use std::time::Duration;
 //!
-//! # async fn example() -> Result<(), khoa::Error> {
-//! let manager = khoa::Manager::open("redis://127.0.0.1/")?;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = khoa_server::Server::start()?;
+//! # let url = server.url(); // redis://127.0.0.1:PORT
+//! let manager = khoa::Manager::open(url)?;
 //! let lock = manager.lock("nightly-report").ttl(Duration::from_secs(10));
 //!
 //! // One attempt, or a wait with a limit. Waiters are woken in their order, they do not poll.
@@ -33,6 +36,8 @@ mod acquire;
 pub mod blocking;
 mod cleanup;
 mod clock;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod connection;
 mod election;
 mod error;

@@ -41,6 +41,7 @@ pub struct Lock {
     wait: Wait,
     renew: bool,
     max_hold: Duration,
+    replicas: Option<(u32, Duration)>,
 }
 
 impl Lock {
@@ -60,6 +61,7 @@ impl Lock {
             renew: false,
             max_hold: watchdog::DEFAULT_MAX_HOLD,
             label: Vec::new(),
+            replicas: None,
         }
         .label(label)
     }
@@ -111,6 +113,23 @@ impl Lock {
         self
     }
 
+    /// Counts the lock as held only when so many replicas of its server have acknowledged it
+    /// within a time; otherwise it is given back, and the error is [`Error::TooFewReplicas`].
+    /// Default: no replica is asked.
+    ///
+    /// It makes it rarer that a fail-over forgets the lock, and not impossible: replication stays
+    /// asynchronous, a replica that has it not may be the one that is promoted, and one that has
+    /// it loses it when its own memory is lost. So fencing tokens are needed as ever.
+    ///
+    /// The server answers `WAIT` on the connection that wrote, so the other requests of this
+    /// manager wait meanwhile; give such locks a manager of their own. Extensions are not waited
+    /// for, and neither a [`Redlock`](crate::Redlock) nor a connection that was handed over as a
+    /// whole cluster's can be asked.
+    pub fn replicated(mut self, replicas: u32, within: Duration) -> Self {
+        self.replicas = (replicas > 0).then_some((replicas, within.max(Duration::from_millis(1))));
+        self
+    }
+
     /// Makes exactly one attempt; `None` when another holds the lock, or has a turn before this
     /// caller.
     ///
@@ -158,9 +177,11 @@ impl Lock {
     /// why. So work that must not be cut off in the middle belongs into a task of its own, which
     /// the closure hands its [`Lease`].
     ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let manager = khoa::Manager::open("redis://127.0.0.1/")?;
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = khoa_server::Server::start()?;
+    /// # let manager = khoa::Manager::open(server.url())?;
     /// let sum = manager
     ///     .lock("ledger")
     ///     .run(|lease| async move {
@@ -235,6 +256,7 @@ impl Lock {
             label: self.label.clone(),
             wait: self.wait.clone(),
             renew_up_to: self.renew.then_some(self.max_hold),
+            replicas: self.replicas,
         })
     }
 }
@@ -252,7 +274,7 @@ impl Manager {
         Scripted {
             acquire_keys: vec![key.clone(), name.helper("fence"), queue.clone()],
             extend_keys: vec![key.clone()],
-            release_keys: vec![key, queue],
+            release_keys: vec![key, queue, name.helper("fence")],
             ..self.scripted(name, &scripts::LOCK)
         }
     }

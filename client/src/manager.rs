@@ -22,9 +22,11 @@ use crate::wakeup::Hub;
 /// Cloning is cheap, and clones share their connections: one for commands, opened with the first
 /// command and replaced when it breaks, and one for wake-ups, opened with the first wait.
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// # let url = "redis://127.0.0.1/";
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = khoa_server::Server::start()?;
+/// # let url = server.url();
 /// use khoa::Manager;
 ///
 /// let manager = Manager::open(url)?;
@@ -116,6 +118,10 @@ impl Manager {
 
     pub(crate) fn hub(&self) -> Option<&Arc<Hub>> {
         self.inner.hub.as_ref()
+    }
+
+    pub(crate) fn fence_kept(&self) -> Duration {
+        self.inner.settings.fence_kept
     }
 
     pub(crate) fn label(&self) -> &str {
@@ -221,18 +227,57 @@ impl ManagerBuilder {
         self.source(Source::Streams(Box::new(move || Box::pin(open()))))
     }
 
-    /// A manager over a link of a test's own.
-    #[cfg(test)]
+    /// A manager over the master that sentinels name. When it is replaced the manager goes on with
+    /// the next one. What the old master had not yet passed on is forgotten, locks among it:
+    /// see [`Lock::replicated`] and [the guide](crate::guide::promises).
+    ///
+    /// ```no_run
+    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use khoa::redis::sentinel::{SentinelClient, SentinelServerType};
+    ///
+    /// let sentinels = vec!["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"];
+    /// let client = SentinelClient::build(sentinels, "main".into(), None, SentinelServerType::Master)?;
+    /// let manager = khoa::Manager::builder().sentinel(client)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "sentinel")]
+    pub fn sentinel(self, client: redis::sentinel::SentinelClient) -> Result<Manager, Error> {
+        self.source(Source::Sentinel(tokio::sync::Mutex::new(client)))
+    }
+
+    /// A manager over a Redis Cluster, of servers of version 7 or later: waiters are woken by
+    /// sharded publish and subscribe. The keys of a lock, with its helpers, share a slot.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = khoa_server::Server::builder().setting("cluster-enabled", "yes").start()?;
+    /// # let url = server.url();
+    /// use khoa::redis::cluster::ClusterClient;
+    ///
+    /// let nodes = ClusterClient::builder([url]); // any of them: it learns of the others
+    /// let manager = khoa::Manager::builder().cluster(nodes)?;
+    /// manager.lock("orders").acquire().await?.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "cluster")]
+    pub fn cluster(self, nodes: redis::cluster::ClusterClientBuilder) -> Result<Manager, Error> {
+        let link = crate::cluster::ClusterLink::new(nodes);
+        let link = link.map_err(Error::backend(self.settings.index))?;
+        self.over(Arc::new(link))
+    }
+
+    /// A manager over a link of the library's own.
     pub(crate) fn over(self, link: Arc<dyn Link>) -> Result<Manager, Error> {
         let node = self.node(link);
-        let hub = Hub::new(node.clone(), &self.settings.prefix)?;
+        let hub = Hub::new(vec![node.clone()], 1, &self.settings.prefix)?;
         Ok(self.manager(node, Some(Arc::new(hub))))
     }
 
     fn source(self, source: Source) -> Result<Manager, Error> {
-        let node = self.node(Arc::new(ClientLink::new(source)));
-        let hub = Hub::new(node.clone(), &self.settings.prefix)?;
-        Ok(self.manager(node, Some(Arc::new(hub))))
+        self.over(Arc::new(ClientLink::new(source)))
     }
 
     /// A manager over an existing connection; see [`Manager::from_connection`].

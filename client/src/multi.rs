@@ -22,8 +22,11 @@ impl Manager {
     ///
     /// In a cluster the names must share a slot: give them a common `{tag}`.
     ///
-    /// ```no_run
-    /// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = khoa_server::Server::start()?;
+    /// # let manager = khoa::Manager::open(server.url())?;
     /// let both = manager.lock_all(["account:7", "account:9"]).acquire().await?;
     /// both.release().await?;
     /// # Ok(())
@@ -55,7 +58,9 @@ impl Manager {
                 .acquire_keys
                 .extend([key.clone(), name.helper("fence"), queue.clone()]);
             resource.extend_keys.push(key.clone());
-            resource.release_keys.extend([key, queue]);
+            resource
+                .release_keys
+                .extend([key, queue, name.helper("fence")]);
         }
         Ok(resource)
     }
@@ -67,8 +72,12 @@ impl Manager {
 /// Everyone who takes some of the same locks must take them in the same order; sorting them by
 /// key sees to that as long as all of them go through a `LockSet`.
 ///
-/// ```no_run
-/// # async fn example(east: khoa::Manager, west: khoa::Manager) -> Result<(), khoa::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let servers = (khoa_server::Server::start()?, khoa_server::Server::start()?);
+/// # let east = khoa::Manager::open(servers.0.url())?;
+/// # let west = khoa::Manager::open(servers.1.url())?;
 /// let set = khoa::LockSet::new([east.lock("stock"), west.lock("stock")]);
 /// let held = set.acquire().await?;
 /// held.release().await?;

@@ -15,8 +15,11 @@ use crate::ttl::Ttl;
 /// A period is claimed before the job runs, so a runner that dies leaves it undone until the
 /// next one: **at most once**. For a job that must be done, use [`Manager::queue`].
 ///
-/// ```no_run
-/// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = khoa_server::Server::start()?;
+/// # let manager = khoa::Manager::open(server.url())?;
 /// use std::time::Duration;
 ///
 /// let hourly = manager.once_per("mail-digest", Duration::from_secs(3600));

@@ -25,8 +25,11 @@ pub enum Event {
 /// Publish and subscribe keeps nothing: who is not there does not hear. So use it to say that
 /// something changed, and keep what changed elsewhere.
 ///
-/// ```no_run
-/// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = khoa_server::Server::start()?;
+/// # let manager = khoa::Manager::open(server.url())?;
 /// let mut news = manager.subscribe("news").await?;
 /// manager.publish("news", "hello").await?;
 /// assert_eq!(news.next().await?, khoa::Event::Message(b"hello".to_vec()));
@@ -60,7 +63,7 @@ impl Manager {
     pub async fn subscribe(&self, channel: impl Into<String>) -> Result<Subscription, Error> {
         let wait = Wait::exponential(Duration::from_millis(20), Duration::from_secs(2));
         let (node, channel) = (self.node().clone(), channel.into());
-        let messages = Some(listen(&node, &channel).await?);
+        let messages = Some(listen(&node, channel.as_bytes()).await?);
         Ok(Subscription {
             node,
             channel,
@@ -88,7 +91,7 @@ impl Subscription {
         }
         let mut failures = 0;
         loop {
-            match listen(&self.node, &self.channel).await {
+            match listen(&self.node, self.channel.as_bytes()).await {
                 Ok(messages) => {
                     self.messages = Some(messages);
                     return Ok(Event::Gap);
@@ -101,8 +104,9 @@ impl Subscription {
     }
 }
 
-async fn listen(node: &Node, channel: &str) -> Result<Messages, Error> {
-    let Some(listening) = node.link().listen(channel.to_owned()) else {
+/// Listens to a channel, within the time that a request may take.
+pub(crate) async fn listen(node: &Node, channel: &[u8]) -> Result<Messages, Error> {
+    let Some(listening) = node.link().listen(channel.to_vec(), false) else {
         return Err(Error::Unsupported { what: "subscribe" });
     };
     let started = node.clock().now();

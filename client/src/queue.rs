@@ -24,8 +24,11 @@ pub const MAX_JOB_LEN: usize = 16 * 1024 * 1024;
 /// dies, or its time passes, another worker gets the job. So a job may run twice, and its effect
 /// must be safe to repeat, or be guarded by its [`Lease::fencing_token`].
 ///
-/// ```no_run
-/// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = khoa_server::Server::start()?;
+/// # let manager = khoa::Manager::open(server.url())?;
 /// use std::time::Duration;
 ///
 /// let queue = manager.queue("thumbnails")?;

@@ -14,8 +14,11 @@ pub const MAX_SLIDING_LIMIT: u32 = 100_000;
 
 /// At most a number of requests per window of time, for everyone who uses the same name.
 ///
-/// ```no_run
-/// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = khoa_server::Server::start()?;
+/// # let manager = khoa::Manager::open(server.url())?;
 /// use std::time::Duration;
 ///
 /// let per_client = manager.sliding_window(100, Duration::from_secs(60))?;

@@ -11,8 +11,11 @@ use crate::scripts;
 /// Each reader has a lease of its own, so a short one never shortens a long one, and a dead
 /// reader's ends by itself.
 ///
-/// ```no_run
-/// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = khoa_server::Server::start()?;
+/// # let manager = khoa::Manager::open(server.url())?;
 /// let settings = manager.read_write("settings");
 /// let reading = settings.read().acquire().await?;
 /// reading.release().await?;
@@ -74,7 +77,7 @@ impl ReadWriteLock {
                 readers.clone(),
             ],
             extend_keys: vec![writer.clone(), readers.clone()],
-            release_keys: vec![writer, queue, readers],
+            release_keys: vec![writer, queue, readers, name.helper("fence")],
             acquire_extra: vec![mode.clone(), writers_first],
             extend_extra: vec![mode.clone()],
             release_extra: vec![mode],

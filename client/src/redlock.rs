@@ -21,7 +21,7 @@ use crate::resource::{Attempt, Bid, Extended, Grant, Resource, Scripted, Standin
 use crate::scripts;
 use crate::token::Token;
 use crate::ttl::Ttl;
-use crate::wait::Wait;
+use crate::wakeup::Hub;
 
 /// Independent servers, of which a majority must agree.
 ///
@@ -32,9 +32,13 @@ use crate::wait::Wait;
 /// Servers must not be replicas of one another, and one that lost its data must stay away for
 /// as long as the longest TTL, or two majorities may meet in it.
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), khoa::Error> {
-/// let redlock = khoa::Redlock::open(["redis://a/", "redis://b/", "redis://c/"])?;
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = khoa_server::Server::start;
+/// # let (a, b, c) = (server()?, server()?, server()?);
+/// // Of servers that know nothing of one another.
+/// let redlock = khoa::Redlock::open([a.url(), b.url(), c.url()])?;
 /// let guard = redlock.lock("ledger").acquire().await?;
 /// guard.release().await?;
 /// # Ok(())
@@ -43,6 +47,7 @@ use crate::wait::Wait;
 #[derive(Clone, Debug)]
 pub struct Redlock {
     managers: Vec<Manager>,
+    hub: Arc<Hub>,
     node_timeout: Duration,
 }
 
@@ -69,8 +74,12 @@ impl Redlock {
                 reason: "an odd number of servers is needed",
             });
         }
+        let nodes: Vec<_> = managers.iter().map(|m| m.node().clone()).collect();
+        let needed = nodes.len() / 2 + 1;
+        let hub = Arc::new(Hub::new(nodes, needed, managers[0].prefix())?);
         Ok(Self {
             managers,
+            hub,
             node_timeout: Duration::from_millis(50),
         })
     }
@@ -82,8 +91,9 @@ impl Redlock {
         self
     }
 
-    /// A lock of this name over all the servers, with default options. Waiters poll with
-    /// jitter: a queue on one server could not speak for the others.
+    /// A lock of this name over all the servers, with default options. Waiters stand in a queue on
+    /// each server and ask again when a majority of the servers says that it is their turn. Where
+    /// requests crossed the queues differ, so their order is that of arrival only as a rule.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
         let [first, ..] = &self.managers[..] else {
             unreachable!("an odd number is not zero")
@@ -92,8 +102,7 @@ impl Redlock {
         let resource = self
             .quorum(name.as_ref())
             .map(|quorum| Arc::new(quorum) as _);
-        let pace = Wait::exponential(Duration::from_millis(10), Duration::from_millis(300));
-        Lock::new(resource, None, clock, first.label()).wait(pace)
+        Lock::new(resource, Some(Arc::clone(&self.hub)), clock, first.label())
     }
 
     fn quorum(&self, name: &[u8]) -> Result<Quorum, Error> {
@@ -105,6 +114,7 @@ impl Redlock {
         Ok(Quorum {
             needed: nodes.len() / 2 + 1,
             nodes,
+            hub: Arc::clone(&self.hub),
             node_timeout: self.node_timeout,
             longest_ms: AtomicU64::new(0),
         })
@@ -115,6 +125,7 @@ impl Redlock {
 struct Quorum {
     nodes: Vec<Arc<Scripted>>,
     needed: usize,
+    hub: Arc<Hub>,
     node_timeout: Duration,
     /// The longest lease that was asked for, in milliseconds: clean-up goes on for that long.
     longest_ms: AtomicU64,
@@ -146,33 +157,43 @@ impl Quorum {
     async fn acquire(&self, bid: &Bid<'_>) -> Result<Attempt, Error> {
         self.longest_ms
             .fetch_max(bid.ttl.millis(), Ordering::Relaxed);
-        // Nobody queues on a single server, whoever asked for it.
-        let bid = Bid {
-            channel: "",
+        let bid = &Bid {
             deadline: Some(self.limit(bid.deadline)),
             ..*bid
         };
-        let mut answers = self.ask(|node| node.attempt(&bid));
+        let queues = !bid.address.is_empty();
+        let mut answers = self.ask(|node| async move { (node, node.attempt(bid).await) });
         let mut tally = Tally::new(self.clock().now(), bid.ttl);
-        while let Some(answer) = answers.next().await {
-            tally.count(answer);
-            let open = answers.len();
-            if tally.granted >= self.needed || tally.granted + open < self.needed {
+        while let Some((node, answer)) = answers.next().await {
+            tally.count(node, answer);
+            let hopeless = tally.granted.len() + answers.len() < self.needed;
+            // Who queues needs to know on which servers it stands.
+            if tally.granted.len() >= self.needed || hopeless && !queues {
                 break;
             }
         }
+        let unanswered = !answers.is_empty();
         // A request that is still on its way was sent before any later one of this token, so
         // what it does will be undone by the release, which goes to every server.
         drop(answers);
-        if tally.granted >= self.needed && self.raise_fence(&tally, bid.deadline).await {
+        let enough = tally.granted.len() >= self.needed;
+        if enough && self.raise_fence(&tally, bid.deadline).await {
             return Ok(Attempt::Granted(tally.grant()));
         }
-        self.give_back(bid.token, bid.ttl).await;
-        tally.refusal(self.needed)
+        if queues && !enough && !unanswered && tally.errors.is_empty() {
+            // Where it was granted it is given back, and the places in the other queues stay.
+            let kept = self
+                .give_back(&tally.granted, bid.token, b"", bid.ttl)
+                .await;
+            return tally.refusal(self.needed, !kept);
+        }
+        let all: Vec<_> = self.nodes.iter().collect();
+        self.give_back(&all, bid.token, bid.address, bid.ttl).await;
+        tally.refusal(self.needed, true)
     }
 
     /// Writes the highest number back to a majority, so that every later majority knows it.
-    async fn raise_fence(&self, tally: &Tally, deadline: Option<Instant>) -> bool {
+    async fn raise_fence(&self, tally: &Tally<'_>, deadline: Option<Instant>) -> bool {
         let number = tally.fence.to_string();
         let deadline = self.limit(deadline);
         let mut answers = self.ask(|node| {
@@ -195,10 +216,24 @@ impl Quorum {
         false
     }
 
-    async fn give_back(&self, token: &Token, ttl: Ttl) {
+    /// Whether all of the servers have confirmed it.
+    async fn give_back(
+        &self,
+        nodes: &[&Arc<Scripted>],
+        token: &Token,
+        address: &[u8],
+        ttl: Ttl,
+    ) -> bool {
         let deadline = self.limit(None);
-        let mut answers = self.ask(|node| self.release_one(node, token, ttl, deadline));
-        while answers.next().await.is_some() {}
+        let mut answers: FuturesUnordered<_> = nodes
+            .iter()
+            .map(|node| self.release_one(node, token, address, ttl, deadline))
+            .collect();
+        let mut all = true;
+        while let Some(answer) = answers.next().await {
+            all &= answer.is_ok();
+        }
+        all
     }
 
     /// Releases one server, and goes on in the background when it does not answer.
@@ -206,15 +241,16 @@ impl Quorum {
         &self,
         node: &Arc<Scripted>,
         token: &Token,
+        address: &[u8],
         ttl: Ttl,
         deadline: Instant,
     ) -> Result<Standing, Error> {
-        let answer = node.release(token, "", deadline).await;
+        let answer = node.release(token, address, deadline).await;
         if answer.is_err() {
             let cleanup = Cleanup {
                 resource: Arc::clone(node) as _,
                 token: token.clone(),
-                channel: String::new(),
+                address: address.to_vec(),
                 clock: self.clock().clone(),
                 until: later(self.clock().now(), ttl.duration()),
                 may_be_overtaken: true,
@@ -275,7 +311,7 @@ impl Quorum {
             token,
             ttl,
             label: b"",
-            channel: "",
+            address: b"",
             deadline: Some(deadline),
         };
         let mut answers: FuturesUnordered<_> =
@@ -285,20 +321,22 @@ impl Quorum {
 }
 
 /// The answers to one attempt.
-struct Tally {
-    granted: usize,
+struct Tally<'a> {
+    granted: Vec<&'a Arc<Scripted>>,
     busy: usize,
+    place: u32,
     fence: u64,
     valid_until: Instant,
     holder_left: Option<Duration>,
     errors: Vec<Error>,
 }
 
-impl Tally {
+impl<'a> Tally<'a> {
     fn new(started: Instant, ttl: Ttl) -> Self {
         Self {
-            granted: 0,
+            granted: Vec::new(),
             busy: 0,
+            place: 0,
             fence: 0,
             valid_until: later(started, ttl.provable()),
             holder_left: None,
@@ -306,15 +344,18 @@ impl Tally {
         }
     }
 
-    fn count(&mut self, answer: Result<Attempt, Error>) {
+    fn count(&mut self, node: &'a Arc<Scripted>, answer: Result<Attempt, Error>) {
         match answer {
             Ok(Attempt::Granted(grant)) => {
-                self.granted += 1;
+                self.granted.push(node);
                 self.fence = self.fence.max(grant.fence);
                 self.valid_until = self.valid_until.min(grant.valid_until);
             }
-            Ok(Attempt::Busy { holder_left, .. }) => {
+            Ok(Attempt::Busy {
+                holder_left, place, ..
+            }) => {
                 self.busy += 1;
+                self.place = self.place.max(place);
                 self.holder_left = self.holder_left.max(holder_left);
             }
             Err(error) => self.errors.push(error),
@@ -325,19 +366,23 @@ impl Tally {
         Grant {
             fence: self.fence,
             valid_until: self.valid_until,
+            whole: true,
         }
     }
 
-    /// Busy when others stand in the way; an error when the servers do.
-    fn refusal(self, needed: usize) -> Result<Attempt, Error> {
+    /// Busy when others stand in the way; an error when the servers do. Who has spent its token
+    /// stands in no queue any more.
+    fn refusal(self, needed: usize, spent: bool) -> Result<Attempt, Error> {
         if self.busy > 0 || self.errors.is_empty() {
             return Ok(Attempt::Busy {
                 holder_left: self.holder_left,
-                place: 0,
+                place: if spent { 0 } else { self.place },
+                seen: None,
+                spent,
             });
         }
         Err(Error::Quorum {
-            granted: self.granted,
+            granted: self.granted.len(),
             needed,
             errors: self.errors,
         })
@@ -369,13 +414,16 @@ impl Resource for Quorum {
     fn release<'a>(
         &'a self,
         token: &'a Token,
-        _channel: &'a str,
+        _address: &'a [u8],
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Standing, Error>> {
         Box::pin(async move {
             let deadline = self.limit(Some(deadline));
             let ttl = self.longest();
-            let mut answers = self.ask(|node| self.release_one(node, token, ttl, deadline));
+            // It may still stand in the queue of a server whose grant it did not need.
+            let address = &self.hub.address(&self.hub.channel(self.name()), None);
+            let mut answers =
+                self.ask(|node| self.release_one(node, token, address, ttl, deadline));
             let (mut released, mut foreign, mut errors) = (0_usize, 0_usize, Vec::new());
             while let Some(answer) = answers.next().await {
                 match answer {

@@ -13,8 +13,11 @@ use crate::lock::Lock;
 /// An owner of a lock. Clones are the same owner, in whatever task or thread they are; a second
 /// [`Lock::reentrant`] is another.
 ///
-/// ```no_run
-/// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = khoa_server::Server::start()?;
+/// # let manager = khoa::Manager::open(server.url())?;
 /// let owner = manager.lock("tree").reentrant();
 /// let outer = owner.acquire().await?;
 /// let inner = owner.clone().acquire().await?; // at once: the owner holds it already

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
+use crate::clock::later;
 use crate::connection::{BoxFuture, Node};
 use crate::error::Error;
 use crate::name::Name;
@@ -13,8 +14,9 @@ use crate::scripts::ScriptSet;
 use crate::token::Token;
 use crate::ttl::Ttl;
 
-/// How long the turn of a waiter that was woken is kept for it before the next one may try.
-pub(crate) const TURN_KEPT: Duration = Duration::from_secs(2);
+/// How long what a waiter was offered lasts without another sign of life from it. The simulation
+/// makes it shorter than most of its leases, so that they have to be lengthened.
+pub(crate) const TURN_KEPT: Duration = Duration::from_millis(if cfg!(test) { 400 } else { 2000 });
 /// How long a queue outlives the last sign of life of its waiters.
 pub(crate) const QUEUE_KEPT: Duration = Duration::from_secs(120);
 
@@ -26,8 +28,8 @@ pub(crate) trait Resource: Send + Sync + fmt::Debug {
 
     fn attempt<'a>(&'a self, bid: &'a Bid<'a>) -> BoxFuture<'a, Result<Attempt, Error>>;
 
-    /// Whether an attempt that was not granted has sent a release of its token already. That
-    /// release may arrive late, so the token must never be used again.
+    /// Whether an attempt that was not granted may have sent a release of its token. That release
+    /// may arrive late, so then the token must never be used again.
     fn spends_tokens(&self) -> bool {
         false
     }
@@ -39,11 +41,27 @@ pub(crate) trait Resource: Send + Sync + fmt::Debug {
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Extended, Error>>;
 
-    /// Gives up whatever the token holds; with a channel, also its place in the queue.
+    /// Whether a waiter may be granted it by a message, without asking again.
+    fn offers(&self) -> bool {
+        false
+    }
+
+    /// How many replicas have what this process wrote last; it waits for so many, or so long.
+    fn acknowledged(
+        &self,
+        _replicas: u32,
+        _within: Duration,
+        _deadline: Option<Instant>,
+    ) -> BoxFuture<'_, Result<u32, Error>> {
+        let what = "wait for replicas of several servers";
+        Box::pin(std::future::ready(Err(Error::Unsupported { what })))
+    }
+
+    /// Gives up whatever the token holds; with an address, also its place in the queue.
     fn release<'a>(
         &'a self,
         token: &'a Token,
-        channel: &'a str,
+        address: &'a [u8],
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Standing, Error>>;
 }
@@ -54,8 +72,8 @@ pub(crate) struct Bid<'a> {
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
     pub(crate) label: &'a [u8],
-    /// Where to be woken; empty when the caller does not want to queue.
-    pub(crate) channel: &'a str,
+    /// Where to be woken, and with what; empty when the caller does not want to queue.
+    pub(crate) address: &'a [u8],
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -67,6 +85,9 @@ pub(crate) enum Attempt {
     Busy {
         holder_left: Option<Duration>,
         place: u32,
+        seen: Option<Seen>,
+        /// Whether the token must not be used again.
+        spent: bool,
     },
 }
 
@@ -74,6 +95,53 @@ pub(crate) enum Attempt {
 pub(crate) struct Grant {
     pub(crate) fence: u64,
     pub(crate) valid_until: Instant,
+    /// Whether it lasts as long as was asked for.
+    pub(crate) whole: bool,
+}
+
+/// What a waiter learnt with its place in the queue, to judge what it is offered later.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// When the request was sent that was answered.
+    pub(crate) sent: Instant,
+    /// The server's clock when it answered, in microseconds.
+    pub(crate) clock_us: u64,
+    /// The number that was issued last.
+    pub(crate) fence: u64,
+}
+
+/// A lease that a release has given to a waiter, as its message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) fence: u64,
+    /// The server's clock when the lease began, in microseconds.
+    pub(crate) clock_us: u64,
+    pub(crate) lease: Ttl,
+}
+
+impl Offer {
+    /// The grant that it proves, if it proves a useful one.
+    ///
+    /// The message may have been on its way for any time, so what counts is what the server's
+    /// clock says has passed since its last answer, which was on its way for a known time. Both
+    /// clocks may run apart by a hundredth. That the server's clock was set meanwhile cannot be
+    /// seen, but then the moment at which the message came is the latest that is believed.
+    pub(crate) fn grant(self, seen: Seen, heard: Instant, ttl: Ttl) -> Option<Grant> {
+        // A lower number was granted, and is over, before the last answer: the message is late.
+        if self.fence <= seen.fence {
+            return None;
+        }
+        let passed = self.clock_us.saturating_sub(seen.clock_us);
+        let at_least = Duration::from_micros(passed - passed / 100);
+        let began = later(seen.sent, at_least).min(heard);
+        let valid_until = later(began, self.lease.provable());
+        let left = valid_until.saturating_duration_since(heard);
+        (left >= self.lease.duration() / 2).then_some(Grant {
+            fence: self.fence,
+            valid_until,
+            whole: self.lease >= ttl,
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +196,7 @@ impl Scripted {
         let mut args: Vec<&[u8]> = vec![
             bid.token.as_str().as_bytes(),
             ttl.as_bytes(),
-            bid.channel.as_bytes(),
+            bid.address,
             bid.label,
             fence_kept.as_bytes(),
             turn.as_bytes(),
@@ -146,10 +214,10 @@ impl Scripted {
                 bid.deadline,
             )
             .await?;
-        self.read_attempt(reply, sent + bid.ttl.provable())
+        self.read_attempt(reply, sent, bid.ttl)
     }
 
-    fn read_attempt(&self, reply: Value, valid_until: Instant) -> Result<Attempt, Error> {
+    fn read_attempt(&self, reply: Value, sent: Instant, ttl: Ttl) -> Result<Attempt, Error> {
         let mut reply: Vec<Value> = self.node.read(reply)?;
         if reply.len() < 2 {
             return Err(self.unexpected());
@@ -158,13 +226,25 @@ impl Scripted {
         let (granted, number): (bool, i64) = self.node.read(Value::Array(reply))?;
         if granted {
             *self.more() = more;
-            let fence = number.unsigned_abs();
-            return Ok(Attempt::Granted(Grant { fence, valid_until }));
+            return Ok(Attempt::Granted(Grant {
+                fence: number.unsigned_abs(),
+                valid_until: later(sent, ttl.provable()),
+                whole: true,
+            }));
         }
-        let place: Vec<u32> = self.node.read(Value::Array(more))?;
+        let more: Vec<u64> = self.node.read(Value::Array(more))?;
+        let seen = |(clock_us, fence): (&u64, &u64)| Seen {
+            sent,
+            clock_us: *clock_us,
+            fence: *fence,
+        };
         Ok(Attempt::Busy {
             holder_left: u64::try_from(number).ok().map(Duration::from_millis),
-            place: place.first().copied().unwrap_or(0),
+            place: more
+                .first()
+                .map_or(0, |place| u32::try_from(*place).unwrap_or(u32::MAX)),
+            seen: more.get(1).zip(more.get(2)).map(seen),
+            spent: false,
         })
     }
 
@@ -189,6 +269,24 @@ impl Resource for Scripted {
 
     fn attempt<'a>(&'a self, bid: &'a Bid<'a>) -> BoxFuture<'a, Result<Attempt, Error>> {
         Box::pin(self.ask(bid))
+    }
+
+    fn offers(&self) -> bool {
+        self.scripts.offers
+    }
+
+    fn acknowledged(
+        &self,
+        replicas: u32,
+        within: Duration,
+        deadline: Option<Instant>,
+    ) -> BoxFuture<'_, Result<u32, Error>> {
+        Box::pin(async move {
+            let mut wait = redis::cmd("WAIT");
+            wait.arg(replicas).arg(millis(within));
+            let reply = self.node.wait(self.name.key(), &wait, within, deadline);
+            self.node.read(reply.await?)
+        })
     }
 
     fn extend<'a>(
@@ -217,15 +315,16 @@ impl Resource for Scripted {
     fn release<'a>(
         &'a self,
         token: &'a Token,
-        channel: &'a str,
+        address: &'a [u8],
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Standing, Error>> {
         Box::pin(async move {
-            let turn = millis(TURN_KEPT);
+            let (turn, fence_kept) = (millis(TURN_KEPT), millis(self.fence_kept));
             let mut args = vec![
                 token.as_str().as_bytes(),
-                channel.as_bytes(),
+                address,
                 turn.as_bytes(),
+                fence_kept.as_bytes(),
             ];
             args.extend(self.release_extra.iter().map(Vec::as_slice));
             let keys = &self.release_keys;

@@ -37,10 +37,15 @@ pub(crate) struct ScriptSet {
     pub(crate) acquire: Script,
     pub(crate) extend: Script,
     pub(crate) release: Script,
+    /// Whether a waiter may be granted it by a message, without asking again.
+    pub(crate) offers: bool,
 }
 
+const WAKE: &str = include_str!("scripts/wake.lua");
 const NEXT_WAITER: &str = include_str!("scripts/next_waiter.lua");
 const NEXT_FENCE: &str = include_str!("scripts/next_fence.lua");
+const OFFER: &str = include_str!("scripts/offer.lua");
+const HAND_OVER: &str = include_str!("scripts/hand_over.lua");
 const ENQUEUE: &str = include_str!("scripts/enqueue.lua");
 const PERMITS: &str = include_str!("scripts/permits.lua");
 const SEMAPHORE_ADMIT: &str = include_str!("scripts/semaphore_admit.lua");
@@ -53,63 +58,55 @@ macro_rules! script {
     };
 }
 
+/// A script that hands something over to waiters, made of what they all use and the given parts.
+macro_rules! offering {
+    ($($part:expr),+) => {
+        script!(WAKE, NEXT_FENCE, OFFER, ENQUEUE, $($part),+)
+    };
+}
+
 pub(crate) static LOCK: LazyLock<ScriptSet> = LazyLock::new(|| ScriptSet {
-    acquire: script!(
-        NEXT_WAITER,
-        NEXT_FENCE,
-        ENQUEUE,
-        include_str!("scripts/lock_acquire.lua")
-    ),
+    acquire: offering!(HAND_OVER, include_str!("scripts/lock_acquire.lua")),
     extend: script!(include_str!("scripts/lock_extend.lua")),
-    release: script!(NEXT_WAITER, include_str!("scripts/lock_release.lua")),
+    release: offering!(HAND_OVER, include_str!("scripts/lock_release.lua")),
+    offers: true,
 });
 
 pub(crate) static MULTI: LazyLock<ScriptSet> = LazyLock::new(|| ScriptSet {
-    acquire: script!(
-        NEXT_WAITER,
-        NEXT_FENCE,
-        ENQUEUE,
-        include_str!("scripts/multi_acquire.lua")
-    ),
+    acquire: offering!(HAND_OVER, include_str!("scripts/multi_acquire.lua")),
     extend: script!(include_str!("scripts/multi_extend.lua")),
-    release: script!(NEXT_WAITER, include_str!("scripts/multi_release.lua")),
+    release: offering!(HAND_OVER, include_str!("scripts/multi_release.lua")),
+    // It waits for one of its names and must ask for the others.
+    offers: false,
 });
 
 pub(crate) static SEMAPHORE: LazyLock<ScriptSet> = LazyLock::new(|| ScriptSet {
-    acquire: script!(
-        NEXT_WAITER,
-        NEXT_FENCE,
-        ENQUEUE,
+    acquire: offering!(
         PERMITS,
         SEMAPHORE_ADMIT,
         include_str!("scripts/semaphore_acquire.lua")
     ),
     extend: script!(PERMITS, include_str!("scripts/semaphore_extend.lua")),
-    release: script!(
-        NEXT_WAITER,
+    release: offering!(
         PERMITS,
         SEMAPHORE_ADMIT,
         include_str!("scripts/semaphore_release.lua")
     ),
+    offers: true,
 });
 
 pub(crate) static READ_WRITE: LazyLock<ScriptSet> = LazyLock::new(|| ScriptSet {
-    acquire: script!(
-        NEXT_FENCE,
-        ENQUEUE,
-        PERMITS,
-        RW_ADMIT,
-        include_str!("scripts/rw_acquire.lua")
-    ),
+    acquire: offering!(PERMITS, RW_ADMIT, include_str!("scripts/rw_acquire.lua")),
     extend: script!(PERMITS, RW_ADMIT, include_str!("scripts/rw_extend.lua")),
-    release: script!(PERMITS, RW_ADMIT, include_str!("scripts/rw_release.lua")),
+    release: offering!(PERMITS, RW_ADMIT, include_str!("scripts/rw_release.lua")),
+    offers: true,
 });
 
 pub(crate) static INSPECT: LazyLock<Script> =
     LazyLock::new(|| script!(include_str!("scripts/inspect.lua")));
 
 pub(crate) static FORCE_RELEASE: LazyLock<Script> =
-    LazyLock::new(|| script!(NEXT_WAITER, include_str!("scripts/force_release.lua")));
+    LazyLock::new(|| offering!(HAND_OVER, include_str!("scripts/force_release.lua")));
 
 pub(crate) static SEMAPHORE_COUNT: LazyLock<Script> =
     LazyLock::new(|| script!(PERMITS, include_str!("scripts/semaphore_count.lua")));
@@ -118,7 +115,7 @@ pub(crate) static PERIODIC: LazyLock<Script> =
     LazyLock::new(|| script!(include_str!("scripts/periodic_claim.lua")));
 
 pub(crate) static LATCH: LazyLock<Script> =
-    LazyLock::new(|| script!(ENQUEUE, include_str!("scripts/latch.lua")));
+    LazyLock::new(|| script!(WAKE, ENQUEUE, include_str!("scripts/latch.lua")));
 
 pub(crate) static FIXED_WINDOW: LazyLock<Script> =
     LazyLock::new(|| script!(include_str!("scripts/fixed_window.lua")));
@@ -132,6 +129,7 @@ const QUEUE_JOBS: &str = include_str!("scripts/queue_jobs.lua");
 macro_rules! queue_script {
     ($file:literal) => {
         script!(
+            WAKE,
             NEXT_WAITER,
             NEXT_FENCE,
             ENQUEUE,
@@ -146,6 +144,8 @@ pub(crate) static QUEUE: LazyLock<ScriptSet> = LazyLock::new(|| ScriptSet {
     acquire: queue_script!("scripts/queue_take.lua"),
     extend: queue_script!("scripts/queue_extend.lua"),
     release: queue_script!("scripts/queue_return.lua"),
+    // What a worker gets is the job, which only its own request can bring.
+    offers: false,
 });
 
 pub(crate) static QUEUE_PUSH: LazyLock<Script> =

@@ -12,8 +12,11 @@ impl Manager {
     ///
     /// All users of a name must agree on its limit; each request is judged by its own.
     ///
-    /// ```no_run
-    /// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = khoa_server::Server::start()?;
+    /// # let manager = khoa::Manager::open(server.url())?;
     /// let permit = manager.semaphore("report-workers", 3).acquire().await?;
     /// // At most three workers of the whole fleet are here.
     /// permit.release().await?;
@@ -50,7 +53,7 @@ impl Manager {
         Ok(Scripted {
             acquire_keys: vec![key.clone(), name.helper("fence"), queue.clone()],
             extend_keys: vec![key.clone()],
-            release_keys: vec![key, queue],
+            release_keys: vec![key, queue, name.helper("fence")],
             acquire_extra: vec![limit.clone()],
             release_extra: vec![limit],
             ..self.scripted(name, &scripts::SEMAPHORE)

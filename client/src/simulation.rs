@@ -12,7 +12,7 @@ use std::time::Duration;
 use khoa_server::Answer;
 use khoa_server::Server;
 use redis::{Arg, Cmd, RedisError, RedisResult, Value};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::clock::ManualClock;
 use crate::connection::{BoxFuture, Link, Messages};
@@ -75,6 +75,8 @@ impl Random {
 struct Host {
     server: Arc<Server>,
     speed: f64,
+    /// Something may have been published.
+    spoke: Notify,
     /// Until when, on the world's clock, it cannot be reached.
     down_for: Mutex<Duration>,
 }
@@ -178,7 +180,9 @@ impl Link for Wire {
             let answer = if host.is_down() {
                 Err(broken())
             } else {
-                reply(host.server.run(&words))
+                let answer = host.server.run(&words);
+                host.spoke.notify_waiters();
+                reply(answer)
             };
             network.sleep(back).await;
             let answer = if cut { Err(broken()) } else { answer };
@@ -190,28 +194,44 @@ impl Link for Wire {
         Box::pin(async move { receiver.await.unwrap_or_else(|_| Err(broken())) })
     }
 
-    fn listen(&self, channel: String) -> Option<BoxFuture<'_, RedisResult<Messages>>> {
-        let subscriber = self.host.server.subscribe([channel]);
+    fn listen(
+        &self,
+        channel: Vec<u8>,
+        _sharded: bool,
+    ) -> Option<BoxFuture<'_, RedisResult<Messages>>> {
+        let (host, subscriber) = (
+            Arc::clone(&self.host),
+            self.host.server.subscribe([channel]),
+        );
         let (random, hostile) = (Arc::clone(&self.random), self.hostile);
+        let network = self.network.clock();
         Some(Box::pin(async move {
             let messages = futures_util::stream::unfold(
-                (Mutex::new(subscriber), random),
-                move |(subscriber, random)| async move {
+                (Mutex::new(subscriber), random, network, host),
+                move |(subscriber, random, network, host)| async move {
                     loop {
                         let message = subscriber.lock().unwrap().try_next();
                         if let Some(message) = message {
-                            if hostile && random.lock().unwrap().one_in(20) {
-                                return None;
-                            }
-                            return Some((message.payload, (subscriber, random)));
+                            let (late, cut) = fate_of_a_message(&random, hostile);
+                            network.sleep(late).await;
+                            let next = (message.payload, (subscriber, random, network, host));
+                            return (!cut).then_some(next);
                         }
-                        tokio::task::yield_now().await;
+                        host.spoke.notified().await;
                     }
                 },
             );
             Ok(Box::pin(messages) as Messages)
         }))
     }
+}
+
+/// How late it comes, and whether the connection breaks instead.
+fn fate_of_a_message(random: &Mutex<Random>, hostile: bool) -> (Duration, bool) {
+    let mut random = random.lock().unwrap();
+    let slow = hostile && random.one_in(6);
+    let late = random.millis(0, if slow { 900 } else { 2 });
+    (late, hostile && random.one_in(20))
 }
 
 fn broken() -> RedisError {
@@ -394,6 +414,7 @@ async fn run(seed: u64, servers: &[Arc<Server>]) -> u64 {
                 Arc::new(Host {
                     server,
                     speed,
+                    spoke: Notify::new(),
                     down_for: Mutex::default(),
                 })
             })

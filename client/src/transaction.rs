@@ -12,8 +12,11 @@ use crate::wait::Wait;
 
 /// A transaction that is committed only if none of its watched keys changed meanwhile.
 ///
-/// ```no_run
-/// # async fn example(manager: khoa::Manager) -> Result<(), khoa::Error> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = khoa_server::Server::start()?;
+/// # let manager = khoa::Manager::open(server.url())?;
 /// use khoa::redis::{self, AsyncCommands};
 ///
 /// let done: khoa::Committed<Vec<String>> = manager

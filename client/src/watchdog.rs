@@ -36,6 +36,19 @@ pub(crate) async fn keep(lease: Lease, max_hold: Duration) {
     lease.end_if_due();
 }
 
+/// Makes a lease that was handed over as long as was asked for: it began with less, in case that
+/// the waiter was dead.
+pub(crate) async fn complete(lease: Lease) {
+    loop {
+        match lease.extend().await {
+            Ok(()) => return,
+            Err(error) if error.is_lost() => return,
+            Err(error) => tracing::warn!(?lease, %error, "lengthening failed"),
+        }
+        lease.clock().sleep_until(next_renewal(&lease, 1)).await;
+    }
+}
+
 /// A third of the lease after it was last proven; after a failure sooner, but never in a rush.
 fn next_renewal(lease: &Lease, failures: u32) -> Instant {
     let ttl = lease.ttl();

@@ -17,7 +17,7 @@ if verb == 'down' and left then
   for _ = 1, left == 0 and 10000 or 0 do
     local waiter = redis.call('LPOP', KEYS[2])
     if not waiter then break end
-    redis.call('PUBLISH', string.sub(waiter, 33), string.sub(waiter, 1, 32))
+    wake(string.sub(waiter, 33), string.sub(waiter, 1, 32))
   end
 end
 if verb == 'wait' and left ~= 0 and ARGV[2] ~= '' then enqueue(KEYS[2], ARGV[2], ARGV[3]) end

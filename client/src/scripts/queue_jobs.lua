@@ -10,7 +10,7 @@ local function give_back(keys, token, max_tries)
     redis.call('LPUSH', keys.dead, id)
   else
     redis.call('RPUSH', keys.ready, id)
-    next_waiter(keys.waiters, '')
+    next_waiter(keys.waiters)
   end
 end
 

@@ -7,5 +7,5 @@ if redis.call('HEXISTS', keys.jobs, ARGV[1]) == 1 then return 0 end
 if redis.call('HLEN', keys.jobs) >= tonumber(ARGV[3]) then return -1 end
 redis.call('HSET', keys.jobs, ARGV[1], ARGV[2])
 redis.call('LPUSH', keys.ready, ARGV[1])
-next_waiter(keys.waiters, '')
+next_waiter(keys.waiters)
 return 1

@@ -8,7 +8,7 @@ while ARGV[1] == '1' and revived < 1000 do
   if not id then break end
   redis.call('HDEL', keys.tries, id)
   redis.call('LPUSH', keys.ready, id)
-  next_waiter(keys.waiters, '')
+  next_waiter(keys.waiters)
   revived = revived + 1
 end
 return {redis.call('LLEN', keys.ready), redis.call('ZCARD', keys.taken), redis.call('LLEN', keys.dead), revived}

@@ -1,10 +1,11 @@
--- Grants shared or exclusive access, confirms a kept turn, or lets the caller queue.
+-- Grants shared or exclusive access, confirms what was kept, or lets the caller queue.
 -- KEYS: writer, fence counter, queue, readers
--- ARGV: token, TTL ms, channel ('' = do not queue), label, fence kept ms, turn kept ms, queue kept ms,
+-- ARGV: token, TTL ms, address ('' = do not queue), label, fence kept ms, turn kept ms, queue kept ms,
 --       mode ('r' or 'w'), whether readers let waiting writers go first ('1' or '0')
--- Result: {1, fence} when granted; {0, ms until the present holders' leases end, place in the queue or 0}
-local token, channel, mode, now = ARGV[1], ARGV[3], ARGV[8], now_ms()
-admit(KEYS[1], KEYS[4], KEYS[3], now, tonumber(ARGV[6]), token)
+-- Result: {1, fence} when granted;
+--         {0, ms until the present holders' leases end, place in the queue or 0, server's µs, fence issued last}
+local token, address, mode, now = ARGV[1], ARGV[3], ARGV[8], now_ms()
+admit(KEYS[1], KEYS[4], KEYS[3], now, ARGV[6], token, KEYS[2], ARGV[5])
 local written = redis.call('GET', KEYS[1])
 local queued = redis.call('LLEN', KEYS[3]) > 0
 local granted
@@ -18,13 +19,12 @@ end
 if not granted then
   local place, left = 0, redis.call('PTTL', KEYS[1])
   if not written then left = redis.call('PTTL', KEYS[4]) end
-  if channel ~= '' then place = enqueue(KEYS[3], token .. mode .. channel, ARGV[7]) end
-  return {0, left, place}
+  if address ~= '' then place = enqueue(KEYS[3], token .. mode .. address, ARGV[7]) end
+  return {0, left, place, present(KEYS[2])}
 end
-local fence = next_fence(KEYS[2], ARGV[5])
+local fence, us = next_fence(KEYS[2], ARGV[5])
 if mode == 'w' then
-  local value = token .. ' ' .. whole(fence) .. ' ' .. whole(now) .. ' ' .. ARGV[4]
-  redis.call('SET', KEYS[1], value, 'PX', ARGV[2])
+  redis.call('SET', KEYS[1], held_value(token, fence, us, ARGV[4]), 'PX', ARGV[2])
 else
   hold(KEYS[4], token, now + tonumber(ARGV[2]))
 end

@@ -1,8 +1,8 @@
 -- Gives up a reader's or the writer's hold, and the caller's place in the queue.
--- KEYS: writer, queue, readers
--- ARGV: token, channel on which the caller waits ('' = it does not), turn kept ms, mode
+-- KEYS: writer, queue, readers, fence counter
+-- ARGV: token, address at which the caller waits ('' = it does not), turn kept ms, fence kept ms, mode
 -- Result: 1 released, 0 it was gone already, -1 another writes
-local token, mode, now = ARGV[1], ARGV[4], now_ms()
+local token, mode, now = ARGV[1], ARGV[5], now_ms()
 local result
 if ARGV[2] ~= '' then redis.call('LREM', KEYS[2], 0, token .. mode .. ARGV[2]) end
 if mode == 'r' then
@@ -13,5 +13,5 @@ elseif is_writer(KEYS[1], token) then
 else
   result = -redis.call('EXISTS', KEYS[1])
 end
-admit(KEYS[1], KEYS[3], KEYS[2], now, tonumber(ARGV[3]), '')
+admit(KEYS[1], KEYS[3], KEYS[2], now, ARGV[3], '', KEYS[4], ARGV[4])
 return result

@@ -35,6 +35,45 @@ async fn an_observer_sees_the_succession() {
     assert_eq!(observer.changed().await.unwrap(), None);
 }
 
+#[tokio::test]
+async fn an_observer_is_told_of_each_change_and_does_not_poll_for_it() {
+    let world = World::start();
+    let election = world.manager().election("e").candidate("a");
+    let mut observer = world.manager().election("e").observe();
+    assert_eq!(observer.changed().await.unwrap(), None);
+    let mut watched = Vec::new();
+    // No time passes: neither the second after which it looks nor a term ends.
+    for campaign in [true, false, true] {
+        let watch = tokio::spawn(async move { (observer.changed().await, observer) });
+        world
+            .until(
+                "PUBSUB NUMSUB {khoa:e}:leader",
+                ("{khoa:e}:leader".to_owned(), 1),
+            )
+            .await;
+        crate::support::settle().await;
+        if campaign {
+            watched.push(election.campaign().await.unwrap());
+        } else {
+            watched.pop().unwrap().resign().await.unwrap();
+        }
+        let (leader, back) = watch.await.unwrap();
+        assert_eq!(leader.unwrap().is_some(), campaign);
+        observer = back;
+    }
+}
+
+#[tokio::test]
+async fn an_observer_whose_subscription_broke_still_sees_the_change() {
+    let world = World::start();
+    let election = world.manager().election("e").candidate("a");
+    let mut observer = election.observe();
+    assert_eq!(observer.changed().await.unwrap(), None);
+    world.server().kill_clients();
+    let _leader = world.drive(election.campaign()).await.unwrap();
+    assert!(world.drive(observer.changed()).await.unwrap().is_some());
+}
+
 // kubernetes#23731
 #[tokio::test]
 async fn a_leader_that_is_replaced_learns_it_and_stops_its_work() {

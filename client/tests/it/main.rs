@@ -1,6 +1,7 @@
 //! The lock library against a server whose clock and faults the tests hold in their hands.
 
 mod cancel;
+mod connections;
 mod election;
 mod extension;
 mod features;
@@ -17,6 +18,7 @@ mod read_write;
 mod redlock;
 mod reentrant;
 mod renewal;
+mod replicas;
 mod semaphore;
 mod support;
 mod transaction;

@@ -254,6 +254,137 @@ async fn a_majority_that_answers_after_the_ttl_is_no_lock() {
     assert!(drive_all(&worlds, attempt).await.is_err());
 }
 
+fn waiter(redlock: &Redlock) -> tokio::task::JoinHandle<Result<khoa::Guard, Error>> {
+    let lock = redlock.lock("r").ttl(3600 * SECOND);
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+async fn queued(worlds: &[World], waiters: u64) {
+    for world in worlds {
+        world.until("LLEN {khoa:r}:queue", waiters).await;
+    }
+}
+
+#[tokio::test]
+async fn waiters_are_woken_by_push_in_their_order() {
+    let worlds = worlds(3);
+    let holder = over(&worlds)
+        .lock("r")
+        .ttl(3600 * SECOND)
+        .acquire()
+        .await
+        .unwrap();
+    let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
+    for number in 0..5 {
+        let (lock, sender) = (over(&worlds).lock("r").ttl(3600 * SECOND), sender.clone());
+        tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            sender.send(number).unwrap();
+            guard.release().await.unwrap();
+        });
+        queued(&worlds, number + 1).await;
+    }
+    holder.release().await.unwrap();
+    // No time passes in which anyone could poll.
+    for number in 0..5 {
+        assert_eq!(order.recv().await, Some(number));
+    }
+}
+
+#[tokio::test]
+async fn requests_per_hand_over_of_a_quorum_do_not_grow_with_the_waiters() {
+    let mut each = Vec::new();
+    for waiters in [10, 40] {
+        let worlds = worlds(3);
+        let redlock = over(&worlds);
+        let holder = redlock
+            .lock("r")
+            .ttl(3600 * SECOND)
+            .acquire()
+            .await
+            .unwrap();
+        let waits: Vec<_> = (0..waiters)
+            .map(|_| {
+                let wait = waiter(&redlock);
+                tokio::spawn(async move { wait.await.unwrap()?.release().await })
+            })
+            .collect();
+        queued(&worlds, waiters).await;
+        let before = worlds[0].scripts_run();
+        holder.release().await.unwrap();
+        for wait in waits {
+            wait.await.unwrap().unwrap();
+        }
+        each.push((worlds[0].scripts_run() - before) as f64 / waiters as f64);
+    }
+    // A release, a request, and the raising of the number on each server.
+    assert!(
+        each.iter().all(|each| (2.0..=3.5).contains(each)),
+        "{each:?}"
+    );
+}
+
+#[tokio::test]
+async fn waiters_of_a_quorum_are_woken_though_a_minority_is_down() {
+    let worlds = worlds(3);
+    let redlock = over(&worlds);
+    let holder = redlock
+        .lock("r")
+        .ttl(3600 * SECOND)
+        .acquire()
+        .await
+        .unwrap();
+    let wait = waiter(&redlock);
+    queued(&worlds, 1).await;
+    worlds[2].server().inject(Fault::DropBefore);
+    let clock = worlds[0].clock.clock();
+    let began = clock.now();
+    drive_all(&worlds, holder.release()).await.unwrap();
+    assert!(drive_all(&worlds, wait).await.unwrap().is_ok());
+    // The fallback would come after a second.
+    assert!(clock.now() - began < 300 * MS, "{:?}", clock.now() - began);
+}
+
+#[tokio::test]
+async fn two_waiters_who_were_each_called_by_some_servers_do_not_block_each_other() {
+    let worlds = worlds(3);
+    let holder = over(&worlds)
+        .lock("r")
+        .ttl(3600 * SECOND)
+        .acquire()
+        .await
+        .unwrap();
+    let waits = [waiter(&over(&worlds)), waiter(&over(&worlds))];
+    queued(&worlds, 2).await;
+    // One server has seen them in the other order, and one has forgotten both.
+    let _: String = worlds[1].ask("LMOVE {khoa:r}:queue {khoa:r}:queue LEFT RIGHT");
+    let _: i64 = worlds[2].ask("DEL {khoa:r}:queue");
+    holder.release().await.unwrap();
+    for wait in waits {
+        drive_all(&worlds, async {
+            wait.await.unwrap().unwrap().release().await
+        })
+        .await
+        .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn waits_for_a_quorum_that_ended_leave_nothing_in_any_queue() {
+    let worlds = worlds(3);
+    let _holder = over(&worlds)
+        .lock("r")
+        .ttl(3600 * SECOND)
+        .acquire()
+        .await
+        .unwrap();
+    let redlock = over(&worlds);
+    let waits: Vec<_> = (0..20).map(|_| waiter(&redlock)).collect();
+    queued(&worlds, 20).await;
+    waits.iter().for_each(tokio::task::JoinHandle::abort);
+    queued(&worlds, 0).await;
+}
+
 /// Lets time pass on all the servers and the clock that they share.
 async fn drive_all<F: Future>(worlds: &[World], work: F) -> F::Output {
     let mut work = std::pin::pin!(work);

@@ -207,7 +207,7 @@ async fn requests_per_hand_over_do_not_grow_with_the_waiters() {
         .await
         .unwrap();
     for waiters in [10, 100, 300] {
-        let lock = world.manager().lock("a").ttl(3600 * SECOND).wait_forever();
+        let lock = world.manager().lock("a").ttl(SECOND).wait_forever();
         let holder = lock.acquire().await.unwrap();
         let waits: Vec<_> = (0..waiters)
             .map(|_| {
@@ -222,9 +222,62 @@ async fn requests_per_hand_over_do_not_grow_with_the_waiters() {
         for wait in waits {
             wait.await.unwrap().unwrap();
         }
-        // The first release, then one confirmation and one release for each.
-        assert_eq!(world.scripts_run() - before, 1 + 2 * waiters);
+        // The first release, then one for each: what a release hands over is held at once.
+        assert_eq!(world.scripts_run() - before, 1 + waiters);
     }
+}
+
+#[tokio::test]
+async fn a_long_lease_that_was_handed_over_is_held_at_once_and_lengthened_by_one_request() {
+    let world = World::start();
+    let lock = world.manager().lock("a").ttl(3600 * SECOND);
+    // The server knows the scripts when they are counted.
+    let holder = lock.acquire().await.unwrap();
+    holder.extend().await.unwrap();
+    world.manager().inspect("a").await.unwrap();
+    holder.release().await.unwrap();
+    let holder = lock.acquire().await.unwrap();
+    let wait = waiter(&lock);
+    world.until("LLEN {khoa:a}:queue", 1).await;
+    let before = world.scripts_run();
+    let fence = holder.fencing_token();
+    holder.release().await.unwrap();
+    let guard = wait.await.unwrap().unwrap();
+    assert!(guard.is_valid());
+    assert!(guard.fencing_token() > fence);
+    let held = world.manager().inspect("a").await.unwrap().unwrap();
+    assert_eq!(held.fencing_token, Some(guard.fencing_token()));
+    while guard.remaining() < 3500 * SECOND {
+        tokio::task::yield_now().await;
+    }
+    // The release, the inspection and the lengthening.
+    assert_eq!(world.scripts_run() - before, 3);
+}
+
+#[tokio::test]
+async fn what_was_handed_over_to_a_waiter_that_hangs_passes_on_after_two_seconds() {
+    let world = World::start();
+    let lock = world.manager().lock("a").ttl(3600 * SECOND);
+    let holder = lock.acquire().await.unwrap();
+    // Its runtime stands still: the connection listens, and nobody reads what it hears.
+    let (manager, queued) = (world.tcp_manager(), "LLEN {khoa:a}:queue");
+    let hanging = std::thread::scope(|scope| {
+        let hang = || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.spawn(async move { manager.lock("a").acquire().await.map(drop) });
+            runtime.block_on(world.until(queued, 1));
+            runtime
+        };
+        scope.spawn(hang).join().unwrap()
+    });
+    holder.release().await.unwrap();
+    assert!(world.ask::<i64>("PTTL khoa:a") <= 2000);
+    world.advance(2 * SECOND);
+    assert!(lock.try_acquire().await.unwrap().is_some());
+    hanging.shutdown_background();
 }
 
 // portalocker#144
