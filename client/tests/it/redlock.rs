@@ -354,18 +354,17 @@ async fn two_waiters_who_were_each_called_by_some_servers_do_not_block_each_othe
         .acquire()
         .await
         .unwrap();
-    let waits = [waiter(&over(&worlds)), waiter(&over(&worlds))];
+    let waits = [over(&worlds), over(&worlds)].map(|redlock| {
+        let wait = waiter(&redlock);
+        tokio::spawn(async move { wait.await.unwrap()?.release().await })
+    });
     queued(&worlds, 2).await;
     // One server has seen them in the other order, and one has forgotten both.
     let _: String = worlds[1].ask("LMOVE {khoa:r}:queue {khoa:r}:queue LEFT RIGHT");
     let _: i64 = worlds[2].ask("DEL {khoa:r}:queue");
     holder.release().await.unwrap();
     for wait in waits {
-        drive_all(&worlds, async {
-            wait.await.unwrap().unwrap().release().await
-        })
-        .await
-        .unwrap();
+        drive_all(&worlds, wait).await.unwrap().unwrap();
     }
 }
 
