@@ -234,7 +234,7 @@ impl<'a> Claim<'a> {
         {
             return Ok(Attempt::Granted(grant));
         }
-        let until = later(self.plan.clock.now(), within);
+        let until = later(self.plan.clock.now(), self.plan.ttl.duration());
         if let Err(error) = resource.release(&self.token, b"", until).await {
             tracing::debug!(%error, "giving back was not answered");
         }

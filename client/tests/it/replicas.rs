@@ -1,14 +1,15 @@
 //! A lock that must have reached replicas before it counts. That it has is seen on real servers
-//! only: `tests/interop/run locks`.
+//! only: `cargo run -p khoa-tests --bin real_servers`.
 
-use khoa::Error;
+use khoa::{Error, Wait};
 
 use crate::support::{MS, SECOND, World};
 
 #[tokio::test]
 async fn without_enough_replicas_the_lock_is_refused_and_given_back() {
     let world = World::start();
-    let lock = world.manager().lock("a").replicated(1, 10 * MS);
+    let lock = world.manager().lock("a").ttl(3600 * SECOND);
+    let lock = lock.replicated(1, 10 * MS);
     let error = world.drive(lock.try_acquire()).await.unwrap_err();
     let few = Error::TooFewReplicas {
         acknowledged: 0,
@@ -16,7 +17,8 @@ async fn without_enough_replicas_the_lock_is_refused_and_given_back() {
     };
     assert_eq!(error.to_string(), few.to_string());
     assert_eq!(world.ask::<i64>("EXISTS khoa:a"), 0);
-    let error = world.drive(lock.acquire_within(SECOND)).await.unwrap_err();
+    let patient = lock.wait(Wait::fixed(MS).at_most(3)).wait_forever();
+    let error = world.drive(patient.acquire()).await.unwrap_err();
     let Error::TimedOut {
         last: Some(last), ..
     } = error

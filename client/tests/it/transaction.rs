@@ -3,14 +3,16 @@
 use khoa::redis::{self, AsyncCommands};
 use khoa::{Committed, Error, Wait};
 
-use crate::support::World;
+use crate::support::{SECOND, World};
 
 async fn increment(manager: khoa::Manager) -> Committed<(String,)> {
     let increment = |mut connection: redis::aio::MultiplexedConnection| async move {
         let count: i64 = connection.get::<_, Option<i64>>("n").await?.unwrap_or(0);
         Ok(redis::pipe().set("n", count + 1).clone())
     };
-    manager.transaction(&["n"]).run(increment).await.unwrap()
+    // How much time passes meanwhile is not for this machine's load to say.
+    let transaction = manager.transaction(&["n"]).within(3600 * SECOND);
+    transaction.run(increment).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
