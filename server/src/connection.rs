@@ -1,8 +1,8 @@
 //! One client's task: read, lock the engine once for all whole requests, write once.
 //!
-//! Nothing is awaited while the engine is locked. A client that does not read its replies is not
-//! read from either, so what it can make us keep is bounded; what others send it is bounded by
-//! the engine. The task wakes for the socket, or when the engine signals its handle.
+//! Nothing is awaited while the engine is locked. A client that leaves too many replies unread is
+//! not read from either, so what it can make us keep is bounded; what others send it is bounded
+//! by the engine. The task wakes for the socket, or when the engine signals its handle.
 
 use std::{
     future::{Future, poll_fn},
@@ -31,6 +31,9 @@ use crate::{
 const READ_SIZE: usize = 16 * 1024;
 /// A client that waits, or whose request is held back, is read ahead by so many bytes.
 const READ_AHEAD_MAX: usize = 1 << 20;
+/// Replies that a client may leave unread and still be read from. Many a client library sends the
+/// whole of a pipeline before it reads the first reply: that of a million requests has room.
+const UNREAD_MAX: usize = 256 << 20;
 /// One turn at the engine ends after so many requests, or so many bytes of replies.
 const BATCH_REQUESTS: usize = 128;
 const BATCH_REPLY_BYTES: usize = 256 * 1024;
@@ -200,11 +203,11 @@ impl<S: Stream> Connection<S> {
             if !self.more {
                 return None;
             }
-            let flushed = poll_fn(|context| match self.poll_write(context) {
-                Poll::Ready(Ok(())) => Poll::Ready(true),
-                _ => Poll::Ready(false),
+            let goes_on = poll_fn(|context| match self.poll_write(context) {
+                Poll::Ready(written) => Poll::Ready(written.is_ok()),
+                Poll::Pending => Poll::Ready(self.output.len() <= UNREAD_MAX),
             });
-            if !flushed.await {
+            if !goes_on.await {
                 return None;
             }
             tokio::task::yield_now().await;
@@ -402,10 +405,10 @@ impl<S: Stream> Connection<S> {
         self.poll_read(context)
     }
 
-    /// Reads more, if there is room for it and the client takes what it already asked for.
+    /// Reads more, if there is room for it and for the replies.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Wake> {
         let backlog = self.state == State::Held && self.input.len() >= READ_AHEAD_MAX;
-        if backlog || self.state == State::Closing || !self.output.is_empty() {
+        if backlog || self.state == State::Closing || self.output.len() > UNREAD_MAX {
             return Poll::Pending;
         }
         let wanted = self.decoder.wanted().saturating_sub(self.input.len());

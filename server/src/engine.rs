@@ -450,8 +450,7 @@ impl Engine {
         if session.reply_mode == ReplyMode::SkipThis && flow != Flow::Wait {
             session.reply_mode = ReplyMode::On;
         }
-        let limit = self.config.hot.output_normal.hard;
-        if limit > 0 && out.len() > limit && session.subscriptions() == 0 {
+        if self.leaves_too_much_unread(session, out.len()) {
             self.stats.output_limit_disconnections += 1;
             return Flow::Drop;
         }
@@ -470,6 +469,20 @@ impl Engine {
             self.send_deferred(Some((session, out)));
         }
         if session.closing { Flow::Close } else { flow }
+    }
+
+    /// Is an ordinary client with so many bytes of replies over its limit?
+    fn leaves_too_much_unread(&mut self, session: &mut Session, unread: usize) -> bool {
+        let limit = self.config.hot.output_normal;
+        if limit == OutputLimit::default() || session.subscriptions() > 0 {
+            return false;
+        }
+        let now = self.keys.now();
+        let exceeded = limit.is_exceeded(unread, &mut session.over_limit_since, now);
+        if session.over_limit_since.is_some() {
+            self.sweep_soon();
+        }
+        exceeded
     }
 
     /// Decides by the row alone whether a request may run now, then runs it.

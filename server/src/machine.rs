@@ -118,6 +118,34 @@ pub fn system_name() -> String {
     format!("{} {}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
+/// File descriptors that are kept for what is no client, as many as the references keep.
+const OTHER_DESCRIPTORS: u64 = 32;
+
+/// How many clients find room if `wanted` are to: that many or fewer. Raises the number of files
+/// that the process may have open if it needs to and can.
+#[cfg(unix)]
+pub fn room_for_clients(wanted: usize) -> usize {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return wanted;
+    };
+    let needed = wanted as u64 + OTHER_DESCRIPTORS;
+    let raised = needed.min(hard);
+    let open = if soft < raised && setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok() {
+        raised
+    } else {
+        soft
+    };
+    let room = open.min(needed).saturating_sub(OTHER_DESCRIPTORS);
+    usize::try_from(room).unwrap_or(wanted).max(1)
+}
+
+/// How many clients find room if `wanted` are to.
+#[cfg(not(unix))]
+pub fn room_for_clients(wanted: usize) -> usize {
+    wanted
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,8 +21,14 @@ use khoa_server::{
 };
 use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, reload};
 
+/// Unlike that of the system it gives memory back after a burst, also from around what stays, and
+/// it has a thread of its own for that.
+#[cfg(all(feature = "jemalloc", target_os = "linux"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// How long the end waits for clients to take the replies to what was executed.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The settings that `--help` lists, each with a line about it.
 const LISTED: &[(&str, &str)] = &[
@@ -125,7 +131,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     let pid_file = builder.get_setting("pidfile").to_owned();
     let dir = builder.get_setting("dir").to_owned();
     std::env::set_current_dir(&dir).map_err(|error| format!("dir {dir}: {error}"))?;
-    allow_sockets(builder.get_setting("maxclients"));
+    let builder = builder.within_open_files();
     let signals = Signals::new().map_err(|error| error.to_string())?;
     let server = builder.start().map_err(|error| explained(&error))?;
     server.on_settings(move |config: &Config| set_level(config.get("loglevel")));
@@ -249,23 +255,6 @@ fn level_filter(level: &str) -> LevelFilter {
         _ => LevelFilter::INFO,
     }
 }
-
-/// Asks the system for as many open files as clients may come, and for some more.
-#[cfg(unix)]
-fn allow_sockets(clients: &str) {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    const OTHERS: u64 = 32;
-    let wanted = clients.parse::<u64>().unwrap_or(0) + OTHERS;
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < wanted
-        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard)
-    {
-        tracing::warn!(%error, "fewer clients than maxclients may find room");
-    }
-}
-
-#[cfg(not(unix))]
-fn allow_sockets(_clients: &str) {}
 
 fn greet(server: &Server) {
     let mut out = io::stdout();

@@ -1,10 +1,12 @@
 //! The handle: binds, accepts, keeps the timer, stops, restarts on its port.
 
 use std::{
+    fs::File,
     io,
     net::{SocketAddr, TcpListener, ToSocketAddrs},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
+    task::Poll,
     time::Duration,
 };
 
@@ -17,6 +19,7 @@ use crate::{
     config::Config,
     connection,
     engine::Engine,
+    machine,
     shared::Shared,
 };
 
@@ -167,6 +170,22 @@ impl Builder {
     pub fn settings_file(mut self, path: &str) -> Self {
         path.clone_into(&mut self.config.file);
         self
+    }
+
+    /// Lowers `maxclients` to as many as the system lets in, having asked it for more if need be.
+    #[must_use]
+    pub fn within_open_files(self) -> Self {
+        let wanted = self.config.hot.max_clients;
+        let room = machine::room_for_clients(wanted);
+        if room >= wanted {
+            return self;
+        }
+        tracing::warn!(
+            wanted,
+            room,
+            "maxclients is lowered to the limit of open files"
+        );
+        self.setting("maxclients", &room.to_string())
     }
 
     /// The value of a setting as it stands, such as a default.
@@ -450,16 +469,18 @@ impl Server {
         let _entered = runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener)?;
         runtime.spawn(until(stop, stopped, async move {
+            let mut reserve = Reserve::new();
             loop {
                 match listener.accept().await {
                     Ok((stream, addr)) => {
+                        reserve.restore();
                         if let Some(refusal) = prepare(&shared, &stream, addr) {
                             refuse(stream, refusal);
                             continue;
                         }
                         admit(stream, &shared, addr.to_string(), laddr.clone());
                     }
-                    Err(error) => out_of_descriptors(&error).await,
+                    Err(error) => reserve.turn_away(&error, &shared, listener.accept()).await,
                 }
             }
         }));
@@ -489,10 +510,14 @@ impl Server {
         let _entered = runtime.enter();
         let listener = tokio::net::UnixListener::from_std(listener)?;
         runtime.spawn(until(stop, stopped, async move {
+            let mut reserve = Reserve::new();
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => admit(stream, &shared, addr.clone(), addr.clone()),
-                    Err(error) => out_of_descriptors(&error).await,
+                    Ok((stream, _)) => {
+                        reserve.restore();
+                        admit(stream, &shared, addr.clone(), addr.clone());
+                    }
+                    Err(error) => reserve.turn_away(&error, &shared, listener.accept()).await,
                 }
             }
         }));
@@ -549,7 +574,7 @@ async fn until(
         let mut stop = std::pin::pin!(stop);
         std::future::poll_fn(|context| {
             if stop.as_mut().poll(context).is_ready() {
-                return std::task::Poll::Ready(());
+                return Poll::Ready(());
             }
             task.as_mut().poll(context)
         })
@@ -654,11 +679,65 @@ fn admit(
     tokio::spawn(connection::serve(stream, shared, handle, addr, laddr));
 }
 
-/// Accepting fails while the process has no file descriptor left; trying again at once would
-/// only burn the time of those that are served.
-async fn out_of_descriptors(error: &io::Error) {
-    tracing::warn!(%error, "a connection could not be accepted");
-    tokio::time::sleep(Duration::from_millis(50)).await;
+/// A file descriptor kept for the time when the process has no other left. Accepting fails then,
+/// and whoever wants in would wait without a word: with this one they are let in and out again.
+struct Reserve {
+    file: Option<File>,
+    /// Nobody is told of the same shortage twice.
+    told: bool,
+}
+
+impl Reserve {
+    fn new() -> Reserve {
+        Reserve {
+            file: Self::open(),
+            told: false,
+        }
+    }
+
+    fn open() -> Option<File> {
+        File::open("/dev/null").ok()
+    }
+
+    /// There are descriptors again.
+    fn restore(&mut self) {
+        if self.file.is_none() || self.told {
+            *self = Self::new();
+        }
+    }
+
+    /// Ends the connection that could not be accepted. Where that fails too, trying again at once
+    /// would only burn the time of those that are served.
+    async fn turn_away<S>(
+        &mut self,
+        error: &io::Error,
+        shared: &Shared,
+        next: impl Future<Output = io::Result<S>>,
+    ) {
+        const PAUSE: Duration = Duration::from_millis(50);
+        if !std::mem::replace(&mut self.told, true) {
+            tracing::warn!(%error, "connections cannot be accepted");
+        }
+        self.file = None;
+        // Not awaited: while the reserve is given up, something else could take it.
+        let mut next = std::pin::pin!(next);
+        let accepted = std::future::poll_fn(|context| Poll::Ready(next.as_mut().poll(context)));
+        match accepted.await {
+            Poll::Ready(Ok(stream)) => {
+                drop(stream);
+                self.file = Self::open();
+                if let Some(mut engine) = shared.lock_unless_busy() {
+                    engine.stats.rejected_connections += 1;
+                }
+            }
+            Poll::Ready(Err(_)) => {
+                tokio::time::sleep(PAUSE).await;
+                self.file = Self::open();
+            }
+            // The system says so too when there is nobody to be accepted.
+            Poll::Pending => self.file = Self::open(),
+        }
+    }
 }
 
 /// The timer: wakes at the next deadline and does what is due, in turns.

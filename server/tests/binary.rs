@@ -20,8 +20,12 @@ impl Running {
     }
 
     fn start_with_input(args: &[&str], input: &str) -> Running {
+        Self::run(binary(), args, input)
+    }
+
+    fn run(mut command: Command, args: &[&str], input: &str) -> Running {
         let port = free_port();
-        let mut child = binary()
+        let mut child = command
             .args(args)
             .args(["--port", &port.to_string()])
             .stdin(Stdio::piped())
@@ -176,6 +180,30 @@ fn users_of_a_file_are_there_and_rewritten() {
             "user default on nopass ~* &* +@all"
         ]
     );
+}
+
+#[test]
+#[cfg(unix)]
+fn no_more_clients_may_come_than_the_system_lets_in() {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "ulimit -n 100; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_khoa-server"));
+    let server = Running::run(shell, &[], "");
+    let get = |value: &str| format!("*2\r\n$10\r\nmaxclients\r\n$2\r\n{value}\r\n");
+    assert_eq!(server.ask("CONFIG GET maxclients"), get("68"));
+    assert_eq!(server.ask("CONFIG SET maxclients 50"), "+OK\r\n");
+    assert_eq!(
+        server.ask("CONFIG SET timeout 9 maxclients 69"),
+        "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating \
+         system is not able to handle the specified number of clients, try with 68\r\n"
+    );
+    assert_eq!(server.ask("CONFIG GET maxclients"), get("50"));
+    assert_eq!(
+        server.ask("CONFIG GET timeout"),
+        "*2\r\n$7\r\ntimeout\r\n$1\r\n0\r\n"
+    );
+    assert_eq!(server.ask("CONFIG SET maxclients 68"), "+OK\r\n");
 }
 
 #[test]

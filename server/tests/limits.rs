@@ -3,10 +3,13 @@
 use std::{
     io::{ErrorKind, Read, Write},
     net::TcpStream,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use khoa_server::Server;
+
+/// Only a broken test waits so long.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server whose clock stands still.
 fn server(settings: &[(&str, &str)]) -> Server {
@@ -19,10 +22,7 @@ fn server(settings: &[(&str, &str)]) -> Server {
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.addr()).unwrap();
-    // Only a broken test waits so long.
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
@@ -126,6 +126,42 @@ fn replies_over_the_limit_of_ordinary_clients_end_the_connection() {
     ask(&mut client, "PING", "+PONG\r\n");
     send(&mut client, "GET big");
     assert_eq!(drain(&mut client), 0);
+}
+
+/// Asks for 40 MB without reading any of it, far more than the sockets' buffers take.
+fn ask_and_read_nothing(server: &Server) -> TcpStream {
+    server.db(0).set("big", "x".repeat(1 << 20));
+    let mut client = connect(server);
+    let requests = "GET big\r\n".repeat(40) + "SET done 1\r\n";
+    client.write_all(requests.as_bytes()).unwrap();
+    let start = Instant::now();
+    while !server.db(0).exists("done") {
+        assert!(start.elapsed() < PATIENCE, "the requests were not read on");
+        std::thread::yield_now();
+    }
+    client
+}
+
+#[test]
+fn a_pipeline_is_read_on_while_its_replies_are_not() {
+    let server = server(&[]);
+    let mut client = ask_and_read_nothing(&server);
+    for _ in 0..40 {
+        let mut reply = vec![0; (1 << 20) + 12];
+        client.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply[..12], b"$1048576\r\nxx");
+    }
+    let mut last = [0; 5];
+    client.read_exact(&mut last).unwrap();
+    assert_eq!(&last, b"+OK\r\n");
+}
+
+#[test]
+fn replies_over_the_soft_limit_of_ordinary_clients_end_the_connection_after_its_time() {
+    let server = server(&[("client-output-buffer-limit", "normal 0 1mb 10")]);
+    let mut slow = ask_and_read_nothing(&server);
+    server.advance(Duration::from_secs(20));
+    assert!(drain(&mut slow) < 40 << 20);
 }
 
 #[test]

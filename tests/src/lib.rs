@@ -4,6 +4,7 @@ pub mod commands;
 pub mod differential;
 pub mod fuzz;
 pub mod linearizability;
+pub mod load;
 pub mod transcript;
 
 /// The README's examples, compiled and run.

@@ -8,9 +8,9 @@ use crate::{
     blocking::{self, OnTimeout},
     bytestr::ByteStr,
     command::spec::{Categories, Flags},
-    config::Refusal,
+    config::{Config, Refusal},
     engine::Saved,
-    info,
+    info, machine,
     slowlog::SlowLog,
 };
 
@@ -571,6 +571,7 @@ fn config_set(call: &mut Call<'_>) -> Result<(), Stop> {
             .map_err(|_| refused_setting(pair[0], "argument must be text in UTF-8"))?;
         pairs.push((name, value));
     }
+    let before = call.engine.config.clone();
     call.engine
         .config
         .change(&pairs)
@@ -578,6 +579,10 @@ fn config_set(call: &mut Call<'_>) -> Result<(), Stop> {
             Refusal::Unknown => unknown_setting(pairs[index].0.as_bytes()),
             refusal => refused_setting(pairs[index].0.as_bytes(), &refusal.to_string()),
         })?;
+    if let Err(error) = make_room(&before, &call.engine.config) {
+        call.engine.config = before;
+        return Err(error.into());
+    }
     if pairs
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case("requirepass"))
@@ -588,6 +593,22 @@ fn config_set(call: &mut Call<'_>) -> Result<(), Stop> {
     call.engine.apply_config();
     call.reply.ok();
     Ok(())
+}
+
+/// More clients must find room in the system.
+fn make_room(before: &Config, config: &Config) -> Result<(), Error> {
+    let wanted = config.hot.max_clients;
+    if wanted <= before.hot.max_clients {
+        return Ok(());
+    }
+    let room = machine::room_for_clients(wanted);
+    if room >= wanted {
+        return Ok(());
+    }
+    let why = format!(
+        "The operating system is not able to handle the specified number of clients, try with {room}"
+    );
+    Err(refused_setting(b"maxclients", &why))
 }
 
 fn unknown_setting(name: &[u8]) -> Error {
