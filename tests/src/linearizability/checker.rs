@@ -12,7 +12,7 @@ use std::hash::Hash;
 use super::history::Operation;
 
 /// How many pairs of done calls and state a search may meet before it gives up.
-const MOST_STATES: usize = 500_000;
+const MOST_STATES: usize = 2_000_000;
 
 /// What an object does when its calls come one after the other.
 pub trait Model {
