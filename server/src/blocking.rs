@@ -58,6 +58,11 @@ pub struct Waiting {
 }
 
 impl Waiting {
+    /// Bytes of the request's arguments.
+    pub fn args_size(&self) -> usize {
+        self.args.iter().map(Vec::len).sum()
+    }
+
     /// The type of value that can end the wait, as TYPE names it.
     pub fn awaited(&self) -> &'static str {
         match self.command.group {

@@ -1,8 +1,13 @@
 //! Clients as CLIENT LIST and INFO show them, and the filters that choose among them.
 
-use std::fmt::Write;
+use std::{
+    collections::HashSet,
+    fmt::Write,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use crate::{
+    blocking::Waiting,
     clock::Time,
     command::{Options, is_word},
     engine::Engine,
@@ -17,20 +22,25 @@ pub fn describe(line: &mut Vec<u8>, session: &Session, engine: &Engine, argv: us
     let now = engine.keys.now();
     let mut text = String::new();
     let seconds = |since: Time| now.seconds().saturating_sub(since.seconds());
-    let multi = session.queued().map_or(-1, |queued| queued as i64);
-    let queue_size = session.transaction.as_ref().map_or(0, |queue| queue.size);
-    let unread = session.unread();
+    let multi = match session.queued() {
+        Some(queued) => queued as i64,
+        None if session.knows_transactions => 0,
+        None => -1,
+    };
+    let argv = argv + session.waiting.as_ref().map_or(0, Waiting::args_size);
+    let figures = Figures::of(session);
     let name = String::from_utf8_lossy;
     let _ = write!(
         text,
-        "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} capa={} db={} \
-        sub={} psub={} ssub={} multi={multi} watch={} qbuf=0 qbuf-free=0 argv-mem={argv} \
-        multi-mem={queue_size} rbs=0 rbp=0 obl={unread} oll=0 omem={unread} tot-mem={} \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} \
+        sub={} psub={} ssub={} multi={multi} watch={} qbuf={} qbuf-free={} argv-mem={argv} \
+        multi-mem={} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} \
         events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={} \
         tot-net-in={} tot-net-out={} tot-cmds={}",
         session.id.number,
         session.addr,
         session.laddr,
+        session.handle.socket.unwrap_or(-1),
         name(&session.name),
         seconds(session.created),
         seconds(session.last_active),
@@ -41,8 +51,16 @@ pub fn describe(line: &mut Vec<u8>, session: &Session, engine: &Engine, argv: us
         session.patterns.len(),
         session.shard_channels.len(),
         session.watched.len(),
-        size_of::<Session>() + unread + queue_size + argv,
-        if unread > 0 { "rw" } else { "r" },
+        figures.unread,
+        figures.input_room,
+        session.queue_size(),
+        figures.output_room,
+        figures.output_room,
+        figures.unwritten,
+        usize::from(figures.outbox > 0),
+        figures.outbox,
+        size_of::<Session>() + figures.sum() + session.queue_size() + argv,
+        if session.unread() > 0 { "rw" } else { "r" },
         session.last_command.map_or("NULL", |command| command.name),
         session.user,
         redirection(session, engine),
@@ -52,12 +70,39 @@ pub fn describe(line: &mut Vec<u8>, session: &Session, engine: &Engine, argv: us
         },
         name(&session.lib_name),
         name(&session.lib_ver),
-        session.bytes_in,
+        session.bytes_in + figures.unread as u64,
         session.bytes_out,
         session.commands,
     );
     line.extend_from_slice(text.as_bytes());
     line.push(b'\n');
+}
+
+/// What a client's buffers hold and have room for, in bytes.
+struct Figures {
+    unread: usize,
+    input_room: usize,
+    output_room: usize,
+    unwritten: usize,
+    outbox: usize,
+}
+
+impl Figures {
+    fn of(session: &Session) -> Figures {
+        let handle = &session.handle;
+        let read = |figure: &AtomicUsize| figure.load(Ordering::Relaxed);
+        Figures {
+            unread: read(&handle.unread),
+            input_room: read(&handle.input_room),
+            output_room: read(&handle.output_room),
+            unwritten: read(&handle.unwritten),
+            outbox: session.outbox.len(),
+        }
+    }
+
+    fn sum(&self) -> usize {
+        self.unread + self.input_room + self.output_room + self.outbox
+    }
 }
 
 /// Every letter that a client may be marked with.
@@ -139,7 +184,7 @@ impl Type {
 
 /// One test of a client.
 enum Test {
-    Ids(Vec<u64>),
+    Ids(HashSet<u64>),
     Type(Type),
     User(Vec<u8>),
     Addr(Vec<u8>),
@@ -197,7 +242,7 @@ impl Filter {
             let same = *other_wanted == wanted
                 && std::mem::discriminant(other) == std::mem::discriminant(&test);
             if let (true, Test::Ids(ids), Test::Ids(more)) = (same, other, &mut test) {
-                more.append(ids);
+                more.extend(ids.drain());
             }
             !same
         });
@@ -248,14 +293,14 @@ fn parse_test(
 }
 
 /// At least one number; what follows and is none belongs to the next filter.
-fn parse_ids(options: &mut Options<'_>) -> Result<Vec<u64>, Error> {
-    let mut ids = Vec::new();
+fn parse_ids(options: &mut Options<'_>) -> Result<HashSet<u64>, Error> {
+    let mut ids = HashSet::new();
     while let Some(id) = options.peek().and_then(number::parse_i64) {
         options.next();
         if id < 1 {
             return Err(Error::text("ERR client-id should be greater than 0"));
         }
-        ids.push(id as u64);
+        ids.insert(id as u64);
     }
     if ids.is_empty() {
         return Err(Error::SYNTAX);

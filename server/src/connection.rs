@@ -220,6 +220,7 @@ impl<S: Stream> Connection<S> {
         let signaled = self.handle.take_signal();
         let shared = self.shared.clone();
         let too_long = self.input.len() > shared.query_buffer_max.load(Ordering::Relaxed);
+        self.note_unread(&first);
         if !signaled && matches!(first, Ok(None)) && !too_long {
             return Turn::Done;
         }
@@ -333,8 +334,15 @@ impl<S: Stream> Connection<S> {
                     self.consume(len);
                     self.state = State::Held;
                 }
-                Flow::Postpone => self.state = State::Held,
-                Flow::Delay(delay) => return Turn::Delay(delay),
+                // It comes again, and counts then.
+                Flow::Postpone => {
+                    session.bytes_in -= len as u64;
+                    self.state = State::Held;
+                }
+                Flow::Delay(delay) => {
+                    session.bytes_in -= len as u64;
+                    return Turn::Delay(delay);
+                }
                 Flow::Close => {
                     self.state = State::Closing;
                     return Turn::Done;
@@ -426,6 +434,7 @@ impl<S: Stream> Connection<S> {
                 if self.input.is_empty() {
                     // An idle client holds no buffer.
                     self.input = BytesMut::new();
+                    self.handle.input_room.store(0, Ordering::Relaxed);
                 }
                 Poll::Pending
             }
@@ -455,9 +464,22 @@ impl<S: Stream> Connection<S> {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
+    /// Lets CLIENT LIST know how much there is behind the request that is about to run.
+    fn note_unread(&self, first: &Result<Option<usize>, ProtocolError>) {
+        let first = first.as_ref().ok().and_then(|len| *len).unwrap_or(0);
+        let room = self.input.capacity() - self.input.len();
+        self.handle
+            .unread
+            .store(self.input.len() - first, Ordering::Relaxed);
+        self.handle.input_room.store(room, Ordering::Relaxed);
+    }
+
     fn note_unwritten(&self) {
         let unwritten = self.output.len() - self.written;
         self.handle.unwritten.store(unwritten, Ordering::Relaxed);
+        self.handle
+            .output_room
+            .store(self.output.capacity(), Ordering::Relaxed);
     }
 }
 

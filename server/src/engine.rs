@@ -461,7 +461,6 @@ impl Engine {
                 session.caching = None;
             }
         }
-        session.commands += 1;
         session.last_active = self.keys.now();
         self.settle();
         self.send_broadcasts();
@@ -651,6 +650,7 @@ impl Engine {
                 false
             }
         };
+        session.commands += u64::from(!from_script);
         let replied = reply.mark().saturating_sub(mark);
         self.account(session, command, args, failed, replied, start);
         if !runs_others && !self.rerunning && !self.monitors.is_empty() {
@@ -855,7 +855,9 @@ impl Engine {
         let protocol = session.protocol;
         if let Some(transaction) = &mut session.transaction {
             let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.to_vec()).collect();
-            transaction.size += args.iter().map(|arg| arg.len() + 32).sum::<usize>();
+            let bytes: usize = args.iter().map(Vec::len).sum();
+            transaction.args_size += bytes;
+            transaction.size += bytes + args.len() * 32;
             if transaction.size > TRANSACTION_MAX {
                 const TOO_LARGE: Error = Error::text("ERR the transaction holds too many bytes");
                 return self.refuse(session, &TOO_LARGE, out);

@@ -81,7 +81,12 @@ const COUNT_AT_FIRST: u8 = 5;
 impl Frequency {
     /// The counter of a key that is made now, with the time that it fades from.
     pub fn first(now_ms: u64) -> u32 {
-        minutes(now_ms) << 8 | u32::from(COUNT_AT_FIRST)
+        Frequency::counted(COUNT_AT_FIRST, now_ms)
+    }
+
+    /// A counter that begins to fade now.
+    pub fn counted(count: u8, now_ms: u64) -> u32 {
+        minutes(now_ms) << 8 | u32::from(count)
     }
 
     /// The counter as it has faded until now.
@@ -97,7 +102,7 @@ impl Frequency {
         let above = u64::from(count.saturating_sub(COUNT_AT_FIRST));
         let odds = above * u64::from(self.log_factor) + 1;
         let grows = count < u8::MAX && random.below(odds as usize) == 0;
-        minutes(now_ms) << 8 | u32::from(count + u8::from(grows))
+        Frequency::counted(count + u8::from(grows), now_ms)
     }
 }
 

@@ -478,7 +478,8 @@ impl Server {
                             refuse(stream, refusal);
                             continue;
                         }
-                        admit(stream, &shared, addr.to_string(), laddr.clone());
+                        let socket = number_of(&stream);
+                        admit(stream, socket, &shared, addr.to_string(), laddr.clone());
                     }
                     Err(error) => reserve.turn_away(&error, &shared, listener.accept()).await,
                 }
@@ -515,7 +516,8 @@ impl Server {
                 match listener.accept().await {
                     Ok((stream, _)) => {
                         reserve.restore();
-                        admit(stream, &shared, addr.clone(), addr.clone());
+                        let socket = number_of(&stream);
+                        admit(stream, socket, &shared, addr.clone(), addr.clone());
                     }
                     Err(error) => reserve.turn_away(&error, &shared, listener.accept()).await,
                 }
@@ -658,9 +660,21 @@ fn hand_worker_over() {
     });
 }
 
+/// The system's number for a socket, which CLIENT LIST shows.
+#[cfg(unix)]
+fn number_of(stream: &impl std::os::fd::AsRawFd) -> Option<i32> {
+    Some(stream.as_raw_fd())
+}
+
+#[cfg(not(unix))]
+fn number_of<S>(_stream: &S) -> Option<i32> {
+    None
+}
+
 /// Gives a new connection its task, unless there are too many.
 fn admit(
     stream: impl connection::Stream + 'static,
+    socket: Option<i32>,
     shared: &Arc<Shared>,
     addr: String,
     laddr: String,
@@ -675,7 +689,7 @@ fn admit(
         return refuse(stream, "-ERR max number of clients reached\r\n");
     }
     tracing::debug!(%addr, "a client connects");
-    let handle = Arc::new(shared.new_handle(false));
+    let handle = Arc::new(shared.new_handle(false).with_socket(socket));
     tokio::spawn(connection::serve(stream, shared, handle, addr, laddr));
 }
 

@@ -64,6 +64,8 @@ pub struct Session {
     pub follows_redirects: bool,
     /// How many requests the transaction has that EXEC is running.
     pub executing: Option<usize>,
+    /// Has it ever begun a transaction or watched a key?
+    pub knows_transactions: bool,
     /// Bytes for the client that no request of its own asked for, or that came after a wait.
     pub outbox: Vec<u8>,
     /// Since when it leaves more unread than the soft limit allows.
@@ -98,6 +100,8 @@ pub struct Transaction {
     pub aborted: bool,
     /// Bytes that the queue holds.
     pub size: usize,
+    /// Bytes of the arguments alone.
+    pub args_size: usize,
 }
 
 /// A request kept for later.
@@ -109,6 +113,15 @@ pub struct Queued {
 impl Session {
     pub fn subscriptions(&self) -> usize {
         self.channels.len() + self.patterns.len() + self.shard_channels.len()
+    }
+
+    /// What its queued requests occupy, in bytes, as CLIENT LIST counts it.
+    pub fn queue_size(&self) -> usize {
+        /// What the references need for a request beside its arguments.
+        const REQUEST: usize = 24;
+        self.transaction.as_ref().map_or(0, |transaction| {
+            transaction.args_size + transaction.queue.len() * REQUEST
+        })
     }
 
     /// How many requests its transaction holds, if it is in one.
@@ -157,6 +170,13 @@ pub struct Handle {
     pub epoch: u64,
     /// Bytes taken from the outbox and not yet written to the socket.
     pub unwritten: AtomicUsize,
+    /// Bytes read that belong to requests behind the one that runs.
+    pub unread: AtomicUsize,
+    /// What the buffers of requests and of replies have room for, in bytes.
+    pub input_room: AtomicUsize,
+    pub output_room: AtomicUsize,
+    /// The system's number for the socket, if it is one.
+    pub socket: Option<i32>,
 }
 
 impl Handle {
@@ -166,6 +186,12 @@ impl Handle {
             epoch,
             ..Handle::default()
         }
+    }
+
+    /// For a client that comes by a socket with this number.
+    #[must_use]
+    pub fn with_socket(self, socket: Option<i32>) -> Handle {
+        Handle { socket, ..self }
     }
 
     /// Something waits for the connection in the engine: output, or the end of a wait.
@@ -334,6 +360,7 @@ fn new_session(
         cross_slots: false,
         follows_redirects: false,
         executing: None,
+        knows_transactions: false,
         outbox: Vec::new(),
         over_limit_since: None,
         closing: false,

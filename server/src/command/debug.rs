@@ -7,6 +7,7 @@ use sha1_smol::Sha1;
 use super::*;
 use crate::{
     command::{diagnostics::not_allowed, serialization::encode, spec::Flags},
+    config::parse_memory,
     info::hex_id,
     keyspace::{Entry, Event, Ttl},
     number::DoubleBuffer,
@@ -57,12 +58,38 @@ fn debug(call: &mut Call<'_>) -> Result<(), Stop> {
             call.reply.ok();
         }
         (b"listpack", 1) => listpack(call)?,
+        (b"quicklist", 1 | 2) => quicklist(call)?,
+        (b"sdslen", 1) => string_len(call)?,
+        (b"htstats", 1 | 2) => table_stats(call)?,
+        (b"htstats-key", 1 | 2) => value_table_stats(call)?,
+        (b"client-eviction", 0) => {
+            return Err(Error::text("ERR maxmemory-clients is disabled.").into());
+        }
+        (b"clusterlink", 3) if !call.engine.config.hot.cluster => {
+            return Err(Error::text(
+                "ERR Debug option only available for cluster mode enabled setup!",
+            )
+            .into());
+        }
+        (b"quicklist-packed-threshold", 1) => {
+            let text = std::str::from_utf8(call.arg(2)).unwrap_or("?");
+            let valid = parse_memory(text).is_some_and(|bytes| (0..1 << 32).contains(&bytes));
+            if !valid {
+                return Err(Error::text(
+                    "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
+                )
+                .into());
+            }
+            call.reply.ok();
+        }
+        (b"replicate", 2..) => call.reply.ok(),
         // The data is in memory only, so loading it anew finds it as it is. The others tune
         // parts of the references that have no like here.
         (b"reload" | b"loadaof", _)
         | (
-            b"quicklist-packed-threshold"
-            | b"dict-resizing"
+            b"dict-resizing"
+            | b"disable-cluster-reconnection"
+            | b"aof-flush-sleep"
             | b"hashtable-can-abort-shrink"
             | b"pause-cron"
             | b"client-enforce-reply-list"
@@ -95,6 +122,10 @@ fn help(call: &mut Call<'_>) {
         "    Returns a digest of the value of each key.",
         "ERROR <string>",
         "    Answers with an error of that text.",
+        "HTSTATS <db> [full]",
+        "    Tells how full the table of a database's keys is.",
+        "HTSTATS-KEY <key> [full]",
+        "    As HTSTATS, of a value that is kept in a table.",
         "LISTPACK <key>",
         "    Tells whether the value is kept in its compact form.",
         "LOG <message>",
@@ -105,8 +136,12 @@ fn help(call: &mut Call<'_>) {
         "    Creates so many strings that do not exist yet.",
         "PROTOCOL <type>",
         "    Answers with a reply of that type.",
+        "QUICKLIST <key>",
+        "    Tells whether a list is kept in several pieces.",
         "RELOAD [option ...]",
         "    Does nothing, since nothing is on disk.",
+        "SDSLEN <key>",
+        "    Tells how long a key and the string at it are.",
         "SET-ACTIVE-EXPIRE <0|1>",
         "    Keeps keys past their deadline until somebody looks, or no more.",
         "SLEEP <seconds>",
@@ -248,6 +283,80 @@ fn listpack(call: &mut Call<'_>) -> Result<(), Error> {
     }
     call.reply.simple("The value is kept as a listpack");
     Ok(())
+}
+
+fn quicklist(call: &mut Call<'_>) -> Result<(), Error> {
+    let entry = peek(call)?;
+    if entry.value.encoding(entry.key()) != "quicklist" {
+        return Err(Error::text("ERR Not a quicklist encoded object."));
+    }
+    call.reply.simple("The value is kept as a quicklist");
+    Ok(())
+}
+
+/// The entry of the key that is asked about.
+fn peek<'a>(call: &'a mut Call<'_>) -> Result<&'a Entry, Error> {
+    let key = call.arg(2);
+    call.engine.keys.peek(key).ok_or(Error::NO_SUCH_KEY)
+}
+
+fn string_len(call: &mut Call<'_>) -> Result<(), Error> {
+    let entry = peek(call)?;
+    let string = match &entry.value {
+        Value::String(string) if string.encoding(entry.key()) != "int" => string,
+        _ => return Err(Error::text("ERR Not an sds encoded string.")),
+    };
+    let text = format!(
+        "key_sds_len:{} key_sds_avail:0 obj_alloc:{} val_sds_len:{} val_sds_avail:0 val_alloc:{}",
+        entry.key().len(),
+        size_of::<Value>(),
+        string.len(),
+        string.heap_size()
+    );
+    call.reply.simple(&text);
+    Ok(())
+}
+
+fn table_stats(call: &mut Call<'_>) -> Result<(), Error> {
+    const OUT_OF_RANGE: Error = Error::text("ERR Out of range database");
+    let db = usize::try_from(call.int(2)?).map_err(|_| OUT_OF_RANGE)?;
+    if db >= call.engine.keys.databases() {
+        return Err(OUT_OF_RANGE);
+    }
+    call.engine.keys.select(db);
+    let len = call.engine.keys.len();
+    let text = format!("[Dictionary HT]\n{}[Expires HT]\n", table_text(len));
+    call.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+fn value_table_stats(call: &mut Call<'_>) -> Result<(), Error> {
+    let entry = peek(call)?;
+    let kept_in_table = matches!(entry.value.encoding(entry.key()), "hashtable" | "skiplist");
+    let len = match &entry.value {
+        Value::Hash(hash) if kept_in_table => hash.len(),
+        Value::Set(set) if kept_in_table => set.len(),
+        Value::SortedSet(set) if kept_in_table => set.len(),
+        _ => {
+            return Err(Error::text(
+                "ERR The value stored at the specified key is not represented using an hash table",
+            ));
+        }
+    };
+    let text = table_text(len);
+    call.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+fn table_text(len: usize) -> String {
+    if len == 0 {
+        return String::new();
+    }
+    format!(
+        "Hash table 0 stats (main hash table):\n table size: {}\n number of entries: {len}\n \
+        rehashing index: -1\n",
+        len.next_power_of_two()
+    )
 }
 
 // ---- Digests ----

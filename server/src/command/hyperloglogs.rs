@@ -173,6 +173,9 @@ fn pfmerge(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn pfdebug(call: &mut Call<'_>) -> Result<(), Stop> {
     let (subcommand, key) = (call.arg(1), call.arg(2));
+    if is_word(subcommand, "SIMD") && call.args.len() == 3 {
+        return simd(call);
+    }
     let sketch = read(call, key)?.ok_or(NO_KEY)?;
     if is_word(subcommand, "GETREG") {
         make_dense(call, key)?;
@@ -197,6 +200,18 @@ fn pfdebug(call: &mut Call<'_>) -> Result<(), Stop> {
         call.reply.integer(changed.into());
     } else {
         return Err(Error::quoting([b"ERR Unknown PFDEBUG subcommand '", subcommand, b"'"]).into());
+    }
+    Ok(())
+}
+
+/// PFDEBUG SIMD: there is nothing to switch, as the registers are merged in one way only.
+fn simd(call: &mut Call<'_>) -> Result<(), Stop> {
+    if is_word(call.arg(2), "ON") {
+        call.reply.simple("enabled");
+    } else if is_word(call.arg(2), "OFF") {
+        call.reply.simple("disabled");
+    } else {
+        return Err(Error::text("ERR Argument must be ON or OFF").into());
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     command::spec::{Categories, Flags, KeySpec},
+    eviction::Frequency,
     keyspace::{Event, Ttl},
     rdb::{self, Dumped, HashField, Layout, VersionCheck},
     value::{
@@ -77,8 +78,6 @@ const TTL: Error = Error::text("ERR Invalid TTL value, must be >= 0");
 const IDLE_TIME: Error = Error::text("ERR Invalid IDLETIME value, must be >= 0");
 const FREQUENCY: Error = Error::text("ERR Invalid FREQ value, must be >= 0 and <= 255");
 
-const FREQUENCY_MAX: i64 = 255;
-
 fn dump(call: &mut Call<'_>) -> Result<(), Stop> {
     let limits = call.engine.config.hot.limits;
     match call.engine.keys.read(call.arg(1)) {
@@ -105,9 +104,8 @@ fn restore(call: &mut Call<'_>) -> Result<(), Stop> {
             call.engine
                 .keys
                 .put(key, value, ttl, Event::generic("restore"));
-            if let Some(idle) = options.idle_seconds {
-                let access = call.engine.keys.now().seconds().saturating_sub(idle);
-                call.engine.keys.set_access(key, access as u32);
+            if let Some(access) = options.access(call) {
+                call.engine.keys.set_access(key, access);
             }
         }
         // It is over before it began, but what it replaces is gone all the same.
@@ -125,8 +123,7 @@ struct RestoreOptions {
     replace: bool,
     absolute: bool,
     idle_seconds: Option<u64>,
-    /// Checked and otherwise ignored: no eviction policy counts uses here.
-    frequency: bool,
+    frequency: Option<u8>,
 }
 
 impl RestoreOptions {
@@ -137,19 +134,30 @@ impl RestoreOptions {
                 parsed.replace = true;
             } else if options.take("ABSTTL") {
                 parsed.absolute = true;
-            } else if !parsed.frequency && options.len() > 1 && options.take("IDLETIME") {
+            } else if parsed.frequency.is_none() && options.len() > 1 && options.take("IDLETIME") {
                 let seconds = u64::try_from(options.int()?).map_err(|_| IDLE_TIME)?;
                 parsed.idle_seconds = Some(seconds);
             } else if parsed.idle_seconds.is_none() && options.len() > 1 && options.take("FREQ") {
-                if !(0..=FREQUENCY_MAX).contains(&options.int()?) {
-                    return Err(FREQUENCY);
-                }
-                parsed.frequency = true;
+                let count = u8::try_from(options.int()?).map_err(|_| FREQUENCY)?;
+                parsed.frequency = Some(count);
             } else {
                 return Err(Error::SYNTAX);
             }
         }
         Ok(parsed)
+    }
+
+    /// When or how often the key counts as used; what the eviction policy does not ask about is
+    /// not kept.
+    fn access(self, call: &Call<'_>) -> Option<u32> {
+        let (keys, now) = (&call.engine.keys, call.engine.keys.now());
+        if keys.frequency.is_some() {
+            return self
+                .frequency
+                .map(|count| Frequency::counted(count, now.millis()));
+        }
+        self.idle_seconds
+            .map(|idle| now.seconds().saturating_sub(idle) as u32)
     }
 
     /// In milliseconds since 1970. What lies beyond the end of time counts as past.

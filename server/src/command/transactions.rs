@@ -161,6 +161,7 @@ fn run_queue(call: &mut Call<'_>, transaction: &Transaction) {
 
 fn multi(call: &mut Call<'_>) -> Result<(), Stop> {
     call.session.transaction = Some(Transaction::default());
+    call.session.knows_transactions = true;
     call.reply.ok();
     Ok(())
 }
@@ -172,6 +173,7 @@ fn unwatch(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn watch(call: &mut Call<'_>) -> Result<(), Stop> {
+    call.session.knows_transactions = true;
     // A watch that has tripped already stays tripped, whatever else is watched.
     if !call.session.watch_tripped {
         for key in &call.args[1..] {
