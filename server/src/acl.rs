@@ -214,6 +214,16 @@ impl Users {
             .map_or(Err(Denied::Command), |user| user.check(request))
     }
 
+    /// Whether the user may make a request that reads any key, not only those that it names.
+    pub fn reads_all_keys(&self, name: &str, request: Request<'_>) -> bool {
+        self.unlimited
+            || self.by_name.get(name).is_some_and(|user| {
+                user.all_permissions().any(|permissions| {
+                    permissions.read_all_keys() && permissions.check(request).is_ok()
+                })
+            })
+    }
+
     /// Whether the user may go on listening to a channel, or to a pattern.
     pub fn admit_channel(&self, name: &str, channel: &[u8], is_pattern: bool) -> bool {
         self.by_name.get(name).is_some_and(|user| {

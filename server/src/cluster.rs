@@ -21,6 +21,22 @@ pub fn slot_of(key: &[u8]) -> u16 {
     crc16(tag.unwrap_or(key)) % SLOTS
 }
 
+/// The slot of all keys that a pattern can form, if it is the same for all.
+pub fn slot_of_pattern(pattern: &[u8]) -> Option<u16> {
+    let mut open = None;
+    for (at, &byte) in pattern.iter().enumerate() {
+        match (byte, open) {
+            (b'*' | b'?' | b'[' | b'\\', _) => return None,
+            (b'{', None) => open = Some(at),
+            (b'}', Some(open)) if at != open + 1 => {
+                return Some(crc16(&pattern[open + 1..at]) % SLOTS);
+            }
+            _ => {}
+        }
+    }
+    Some(crc16(pattern) % SLOTS)
+}
+
 /// CRC-16/XMODEM, which the cluster specification prescribes.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |mut crc: u16, &byte| {
@@ -75,13 +91,20 @@ pub fn check_together<'a>(
     Ok(())
 }
 
-/// Refuses a command of a script whose keys lie in another slot than those before it.
+/// Refuses a command of a script whose keys lie in several slots, or in another one than those
+/// before it if that matters.
 pub fn check_in_script(
     slot: &mut Option<u16>,
+    cross_slots: bool,
     command: &Command,
     args: &[&[u8]],
 ) -> Result<(), Error> {
-    let this = slot_of_request(command, args)?;
+    const NOT_LOCAL: Error =
+        Error::text("ERR Attempted to access a non local key in a cluster node");
+    let this = slot_of_request(command, args).map_err(|_| NOT_LOCAL)?;
+    if cross_slots {
+        return Ok(());
+    }
     if slot.is_some() && this.is_some() && *slot != this {
         return Err(Error::text(
             "ERR Script attempted to access keys that do not hash to the same slot",
@@ -141,13 +164,8 @@ pub fn bus_port(engine: &Engine) -> i64 {
 
 /// The keys of a slot, as many as asked for.
 pub fn keys_in_slot(engine: &Engine, slot: u16, max: usize) -> Vec<&[u8]> {
-    engine
-        .keys
-        .entries()
-        .map(crate::keyspace::Entry::key)
-        .filter(|key| slot_of(key) == slot)
-        .take(max)
-        .collect()
+    let slots = engine.keys.slots().into_iter();
+    slots.flat_map(|slots| slots.of(slot)).take(max).collect()
 }
 
 /// Reads a slot.

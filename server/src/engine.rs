@@ -189,6 +189,9 @@ impl Engine {
             rerunning: false,
             depth: 0,
         };
+        if engine.config.hot.cluster {
+            engine.keys.keep_slots();
+        }
         engine.apply_config();
         engine
     }
@@ -228,6 +231,21 @@ impl Engine {
         self.users.default_is_open()
     }
 
+    /// A request as the rights of users see it.
+    pub fn request<'a>(
+        &self,
+        session: &Session,
+        command: &'static Command,
+        args: &'a [&'a [u8]],
+    ) -> Request<'a> {
+        Request {
+            command,
+            args,
+            db: session.db,
+            databases: self.keys.databases(),
+        }
+    }
+
     /// Whether a session's user may make a request now. If not, it is written down.
     pub fn permit(
         &mut self,
@@ -236,12 +254,7 @@ impl Engine {
         args: &[&[u8]],
         context: &'static str,
     ) -> Result<(), Denied> {
-        let request = Request {
-            command,
-            args,
-            db: session.db,
-            databases: self.keys.databases(),
-        };
+        let request = self.request(session, command, args);
         self.users
             .check(&session.user, request)
             .inspect_err(|denied| {
@@ -703,8 +716,9 @@ impl Engine {
         if self.script_short_of_memory && command.flags.has(Flags::DENYOOM) {
             return Err(OUT_OF_MEMORY);
         }
-        if self.config.hot.cluster && !session.cross_slots {
-            cluster::check_in_script(&mut session.slot, command, args)?;
+        if self.config.hot.cluster {
+            let cross_slots = session.cross_slots;
+            cluster::check_in_script(&mut session.slot, cross_slots, command, args)?;
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use crate::{
     error::Error,
     eviction::Frequency,
     random::Random,
+    slots::BySlot,
     value::{Kind, Value},
 };
 
@@ -204,6 +205,8 @@ struct Database {
     /// When the first part of a value ends, for the few keys that have such parts: hashes with
     /// field deadlines.
     parts: BTreeSet<(u64, ByteStr)>,
+    /// The keys by slot, in a cluster.
+    slots: Option<Box<BySlot>>,
     /// Are the sizes of entries added up?
     counting: bool,
     /// The sum, in bytes.
@@ -216,6 +219,7 @@ impl Database {
             dict: Dict::new(),
             deadlines: Deadlines::new(now),
             parts: BTreeSet::new(),
+            slots: None,
             counting: false,
             bytes: 0,
         }
@@ -239,6 +243,9 @@ impl Database {
     fn remove_at(&mut self, at: usize) -> Entry {
         self.bytes = self.bytes.saturating_sub(self.size_at(at));
         let entry = self.dict.at(at);
+        if let Some(slots) = &mut self.slots {
+            slots.remove(&entry.key);
+        }
         if let Some(part) = entry.value.next_part_deadline() {
             self.parts.remove(&(part, entry.key.clone()));
         }
@@ -684,11 +691,26 @@ impl Keyspace {
         evicted
     }
 
+    /// Keeps the keys by slot from here on, which a cluster needs. There are none yet.
+    pub fn keep_slots(&mut self) {
+        for db in &mut self.dbs {
+            db.slots.get_or_insert_default();
+        }
+    }
+
+    /// The keys by slot of the selected database, in a cluster.
+    pub fn slots(&self) -> Option<&BySlot> {
+        self.dbs[self.selected].slots.as_deref()
+    }
+
     /// Empties a database below `databases()` and tells how many keys it had.
     pub fn flush(&mut self, db: usize) -> usize {
         let fresh = Database::new(self.now.millis());
         let old = std::mem::replace(&mut self.dbs[db], fresh);
         self.dbs[db].counting = old.counting;
+        if old.slots.is_some() {
+            self.dbs[db].slots = Some(Box::default());
+        }
         let len = old.dict.len();
         self.dirty += len as u64;
         if self.observed {
@@ -892,6 +914,9 @@ impl Keyspace {
             hash,
             access,
         };
+        if let Some(slots) = &mut db.slots {
+            slots.insert(&entry.key);
+        }
         let at = db.dict.insert_new_hashed(entry, hash);
         db.recount(at, 0);
         self.earliest = self.earliest.min(db.track_part(at, None));

@@ -49,6 +49,7 @@ mod session;
 pub mod settings_file;
 mod sha256;
 mod shared;
+mod slots;
 mod slowlog;
 mod stats;
 mod tracking;

@@ -550,3 +550,46 @@ fn keys_past_their_time_stay_hidden_while_nothing_removes_them() {
     assert_eq!(server.run(["SCAN", "0"]).to_string(), r#"["0", ["stays"]]"#);
     assert!(!server.db(0).exists("gone"));
 }
+
+#[test]
+fn a_cluster_finds_the_keys_of_a_slot_whatever_becomes_of_them() {
+    let server = Server::builder()
+        .frozen()
+        .setting("cluster-enabled", "yes")
+        .setting("cluster-databases", "2")
+        .start()
+        .unwrap();
+    let slot = server
+        .run(["CLUSTER", "KEYSLOT", "a"])
+        .into_integer()
+        .unwrap();
+    let count = || {
+        let request = ["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()];
+        server.run(request).into_integer().unwrap()
+    };
+    for request in [
+        "SET {a}1 x",
+        "SET {a}2 x PX 50",
+        "SET {a}3 x",
+        "SET {a}3 y",
+        "RENAME {a}3 {a}4",
+        "COPY {a}4 {a}5",
+        "RPUSH {a}6 x",
+        "LPOP {a}6",
+        "DEL {a}5",
+        "SET b x",
+    ] {
+        server.run(request.split(' '));
+    }
+    assert_eq!(count(), 3);
+    server.advance(Duration::from_millis(51));
+    assert_eq!(count(), 2);
+    server.run(["SWAPDB", "0", "1"]);
+    assert_eq!(count(), 0);
+    server.run(["SWAPDB", "0", "1"]);
+    assert_eq!(count(), 2);
+    server.run(["FLUSHALL"]);
+    assert_eq!(count(), 0);
+    server.run(["SET", "{a}1", "x"]);
+    assert_eq!(count(), 1);
+}

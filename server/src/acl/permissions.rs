@@ -77,6 +77,14 @@ impl Permissions {
             && self.databases == Databases::All
     }
 
+    pub fn read_all_keys(&self) -> bool {
+        self.all_keys
+            || self
+                .keys
+                .iter()
+                .any(|known| known.read && known.pattern == b"*")
+    }
+
     /// Whether a subscription to a channel (or, as it stands, to a pattern) is allowed.
     pub fn admit_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         // A pattern is allowed only as it stands: who knows what it would hear otherwise.

@@ -2,7 +2,7 @@
 
 use super::{help::help, *};
 use crate::{
-    acl::{self, DEFAULT, LogEntry, Permissions, Request, User, join_selectors},
+    acl::{self, DEFAULT, LogEntry, Permissions, User, join_selectors},
     client_list,
     command::spec::{Categories, Flags},
 };
@@ -224,12 +224,7 @@ fn acl_dryrun(call: &mut Call<'_>) -> Result<(), Stop> {
     if !command.accepts(request.len()) {
         return Err(wrong_arity(command).into());
     }
-    let asked = Request {
-        command,
-        args: request,
-        db: call.session.db,
-        databases: call.engine.keys.databases(),
-    };
+    let asked = call.engine.request(call.session, command, request);
     match call.engine.users.check(&user.name, asked) {
         Ok(()) => call.reply.ok(),
         Err(denied) => call

@@ -585,7 +585,7 @@ fn check_node(call: &Call<'_>, index: usize) -> Result<(), Error> {
 fn cluster_countkeysinslot(call: &mut Call<'_>) -> Result<(), Stop> {
     check_enabled(call)?;
     let slot = valid_slot(call.int(2)?).ok_or(Error::text("ERR Invalid slot"))?;
-    let count = keys_in_slot(call.engine, slot, usize::MAX).len();
+    let count = call.engine.keys.slots().map_or(0, |slots| slots.len(slot));
     call.reply.integer(count as i64);
     Ok(())
 }
@@ -625,6 +625,12 @@ fn cluster_failover(call: &mut Call<'_>) -> Result<(), Stop> {
 fn cluster_flushslot(call: &mut Call<'_>) -> Result<(), Stop> {
     check_enabled(call)?;
     let slot = parse_slot(call.arg(2))?;
+    let when = call.options(3).rest();
+    if !matches!(when, [])
+        && !matches!(when, [word] if is_word(word, "SYNC") || is_word(word, "ASYNC"))
+    {
+        return Err(Error::SYNTAX.into());
+    }
     let keys: Vec<Vec<u8>> = keys_in_slot(call.engine, slot, usize::MAX)
         .into_iter()
         .map(<[u8]>::to_vec)
@@ -918,11 +924,9 @@ fn cluster_slot_stats(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn slot_counts(engine: &Engine) -> Vec<i64> {
-    let mut counts = vec![0; usize::from(SLOTS)];
-    for entry in engine.keys.entries() {
-        counts[usize::from(slot_of(entry.key()))] += 1;
-    }
-    counts
+    let slots = engine.keys.slots();
+    let count = |slot| slots.map_or(0, |slots| slots.len(slot) as i64);
+    (0..SLOTS).map(count).collect()
 }
 
 /// `ORDERBY key-count [LIMIT n] [ASC|DESC]`: the fullest slots first unless asked otherwise.

@@ -103,6 +103,12 @@ pub const COMMANDS: &[Command] = &[
 const NOT_SERVED: Error = Error::text("ERR replication is not served");
 
 fn failover(call: &mut Call<'_>) -> Result<(), Stop> {
+    if call.engine.config.hot.cluster {
+        return Err(Error::text(
+            "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
+        )
+        .into());
+    }
     let mut options = call.options(1);
     while let Some(word) = options.next() {
         if is_word(word, "TO") && options.len() >= 2 {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{help, *};
 use crate::{
-    acl::Request,
     command::spec::{Categories, Flags, KeySpec},
     engine::OUT_OF_MEMORY,
     glob,
@@ -439,12 +438,7 @@ impl Host for ScriptHost<'_> {
 
     fn acl_check(&mut self, args: &[&[u8]]) -> Option<bool> {
         let command = lookup(args).ok()?;
-        let request = Request {
-            command,
-            args,
-            db: self.session.db,
-            databases: self.engine.keys.databases(),
-        };
+        let request = self.engine.request(self.session, command, args);
         let users = &self.engine.users;
         let allowed = || users.check(&self.session.user, request).is_ok();
         command.accepts(args.len()).then(allowed)

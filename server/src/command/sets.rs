@@ -1,5 +1,7 @@
 //! Sets: members, random draws, and the algebra of several sets.
 
+use std::collections::HashSet;
+
 use super::{
     draws,
     keys::{ScanOptions, Scanned, scan_cursor},
@@ -558,6 +560,9 @@ fn each_shared<'a>(sets: &[Option<&'a Set>], mut visit: impl FnMut(Item<'a>) -> 
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else {
         return;
     };
+    // A set named twice asks nothing more.
+    let mut seen = HashSet::new();
+    sets.retain(|set| seen.insert(std::ptr::from_ref(*set)));
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else {
         return;

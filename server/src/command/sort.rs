@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use super::*;
 use crate::{
     bytestr::ByteStr,
+    cluster::{slot_of, slot_of_pattern},
     command::spec::{Begin, Categories, Find, Flags, KeySpec},
     keyspace::{Event, Keyspace, Ttl},
     value::{
@@ -99,7 +100,8 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn parse(mut options: Options<'a>, may_store: bool) -> Result<Plan<'a>, Error> {
+    fn parse(call: &Call<'a>, may_store: bool) -> Result<Plan<'a>, Error> {
+        let mut options = call.options(2);
         let mut plan = Plan::default();
         while !options.is_empty() {
             if options.take("ASC") {
@@ -114,8 +116,15 @@ impl<'a> Plan<'a> {
                 plan.store = options.next();
             } else if options.len() > 1 && options.take("BY") {
                 plan.by = options.next();
+                if !plan.keeps_order() {
+                    check_pattern(call, "BY", plan.by.unwrap_or_default())?;
+                }
             } else if options.len() > 1 && options.take("GET") {
-                plan.get.extend(options.next());
+                let pattern = options.value()?;
+                if pattern != b"#" {
+                    check_pattern(call, "GET", pattern)?;
+                }
+                plan.get.push(pattern);
             } else {
                 return Err(Error::SYNTAX);
             }
@@ -139,8 +148,31 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Refuses a pattern whose keys may lie in other slots than the key that is sorted, or which the
+/// user may perhaps not read.
+fn check_pattern(call: &Call<'_>, option: &str, pattern: &[u8]) -> Result<(), Error> {
+    let cluster = call.engine.config.hot.cluster;
+    if cluster && slot_of_pattern(pattern) != Some(slot_of(call.arg(1))) {
+        return Err(Error::owned(format!(
+            "ERR {option} option of SORT denied in Cluster mode when keys formed by the pattern \
+            may be in different slots."
+        )));
+    }
+    let request = call.engine.request(call.session, call.command, call.args);
+    if !call
+        .engine
+        .users
+        .reads_all_keys(&call.session.user, request)
+    {
+        return Err(Error::owned(format!(
+            "ERR {option} option of SORT denied due to insufficient ACL permissions."
+        )));
+    }
+    Ok(())
+}
+
 fn run(call: &mut Call<'_>, may_store: bool) -> Result<(), Stop> {
-    let plan = Plan::parse(call.options(2), may_store)?;
+    let plan = Plan::parse(call, may_store)?;
     let found = call.engine.keys.read(call.arg(1));
     let is_set = matches!(found, Some(Value::Set(_)));
     let is_sorted_set = matches!(found, Some(Value::SortedSet(_)));
