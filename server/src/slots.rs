@@ -48,14 +48,16 @@ mod tests {
         let mut slots = BySlot::default();
         let keys = ["{a}1", "{a}2", "{b}1"].map(|key| ByteStr::new(key.as_bytes()));
         let (a, b) = (slot_of(b"a"), slot_of(b"b"));
-        keys.iter().for_each(|key| slots.insert(key));
-        slots.insert(&keys[0]);
+        for key in keys.iter().chain([&keys[0]]) {
+            slots.insert(key);
+        }
         let mut found: Vec<&[u8]> = slots.of(a).collect();
         found.sort_unstable();
         assert_eq!(found, [b"{a}1", b"{a}2"]);
         assert_eq!((slots.len(a), slots.len(b)), (2, 1));
-        keys.iter().for_each(|key| slots.remove(key));
-        slots.remove(&keys[0]);
+        for key in keys.iter().chain([&keys[0]]) {
+            slots.remove(key);
+        }
         assert_eq!((slots.len(a), slots.of(b).count()), (0, 0));
         assert!(slots.keys.is_empty());
     }

@@ -82,10 +82,10 @@ fn debug(call: &mut Call<'_>) -> Result<(), Stop> {
             }
             call.reply.ok();
         }
-        (b"replicate", 2..) => call.reply.ok(),
         // The data is in memory only, so loading it anew finds it as it is. The others tune
         // parts of the references that have no like here.
         (b"reload" | b"loadaof", _)
+        | (b"replicate", 2..)
         | (
             b"dict-resizing"
             | b"disable-cluster-reconnection"

@@ -152,9 +152,11 @@ impl RestoreOptions {
     fn access(self, call: &Call<'_>) -> Option<u32> {
         let (keys, now) = (&call.engine.keys, call.engine.keys.now());
         if keys.frequency.is_some() {
-            return self
+            let millis = now.millis();
+            let counted = self
                 .frequency
-                .map(|count| Frequency::counted(count, now.millis()));
+                .map(|count| Frequency::counted(count, millis));
+            return counted.or_else(|| Some(Frequency::first(millis)));
         }
         self.idle_seconds
             .map(|idle| now.seconds().saturating_sub(idle) as u32)

@@ -121,9 +121,7 @@ impl<'a> Plan<'a> {
                 }
             } else if options.len() > 1 && options.take("GET") {
                 let pattern = options.value()?;
-                if pattern != b"#" {
-                    check_pattern(call, "GET", pattern)?;
-                }
+                check_pattern(call, "GET", pattern)?;
                 plan.get.push(pattern);
             } else {
                 return Err(Error::SYNTAX);
@@ -151,8 +149,8 @@ impl<'a> Plan<'a> {
 /// Refuses a pattern whose keys may lie in other slots than the key that is sorted, or which the
 /// user may perhaps not read.
 fn check_pattern(call: &Call<'_>, option: &str, pattern: &[u8]) -> Result<(), Error> {
-    let cluster = call.engine.config.hot.cluster;
-    if cluster && slot_of_pattern(pattern) != Some(slot_of(call.arg(1))) {
+    let names_keys = call.engine.config.hot.cluster && pattern != b"#";
+    if names_keys && slot_of_pattern(pattern) != Some(slot_of(call.arg(1))) {
         return Err(Error::owned(format!(
             "ERR {option} option of SORT denied in Cluster mode when keys formed by the pattern \
             may be in different slots."
