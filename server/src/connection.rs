@@ -72,6 +72,7 @@ pub async fn serve(
         state: State::Open,
         authenticated: false,
         delayed: false,
+        counted: 0,
         more: false,
         ended: false,
     };
@@ -149,6 +150,8 @@ struct Connection<S> {
     authenticated: bool,
     /// The next request already had its injected delay.
     delayed: bool,
+    /// How much of the next request is in the statistics already, in bytes.
+    counted: usize,
     /// Whole requests are left for the next turn.
     more: bool,
     /// The client has closed its side.
@@ -327,20 +330,20 @@ impl<S: Stream> Connection<S> {
                     return Turn::Done;
                 }
             };
-            session.bytes_in += len as u64;
+            session.bytes_in += (len - std::mem::take(&mut self.counted)) as u64;
             match self.one(engine, session) {
                 Flow::Continue => self.consume(len),
                 Flow::Wait => {
                     self.consume(len);
                     self.state = State::Held;
                 }
-                // It comes again, and counts then.
+                // It comes again, and is counted already.
                 Flow::Postpone => {
-                    session.bytes_in -= len as u64;
+                    self.counted = len;
                     self.state = State::Held;
                 }
                 Flow::Delay(delay) => {
-                    session.bytes_in -= len as u64;
+                    self.counted = len;
                     return Turn::Delay(delay);
                 }
                 Flow::Close => {

@@ -584,10 +584,6 @@ fn a_cluster_finds_the_keys_of_a_slot_whatever_becomes_of_them() {
     assert_eq!(count(), 3);
     server.advance(Duration::from_millis(51));
     assert_eq!(count(), 2);
-    server.run(["SWAPDB", "0", "1"]);
-    assert_eq!(count(), 0);
-    server.run(["SWAPDB", "0", "1"]);
-    assert_eq!(count(), 2);
     server.run(["FLUSHALL"]);
     assert_eq!(count(), 0);
     server.run(["SET", "{a}1", "x"]);
