@@ -14,17 +14,19 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use parking_lot::MutexGuard;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite},
+    sync::oneshot,
+};
 
 use crate::{
-    command::scripting::{self, WhileBusy},
     engine::{Engine, Flow},
     error::Error,
     reply::{Protocol, Reply},
     resp::{Decoder, Encoder, Limits, ProtocolError},
     session::{ClientId, Handle, Session},
     shared::Shared,
+    visits::Visit,
 };
 
 /// How much room each read is given, in bytes.
@@ -93,33 +95,37 @@ struct Leave {
 }
 
 impl Leave {
-    fn leave(&self, id: ClientId, mut engine: MutexGuard<'_, Engine>) {
+    fn disconnect(&self, id: ClientId, engine: &mut Engine) {
         // Where all connections were ended, those of another runtime may outlive the engine, and
         // their numbers be given anew.
         if !(self.handle.foreign && self.shared.is_ended(&self.handle)) {
             engine.disconnect(id);
             self.shared.clients.remove(&id.number);
         }
-        self.shared.unlock(engine);
     }
 }
 
 impl Drop for Leave {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
-        if let Some(engine) = self.shared.lock_unless_busy() {
-            return self.leave(id, engine);
+        if let Some(mut engine) = self.shared.lock_unless_busy() {
+            self.disconnect(id, &mut engine);
+            return self.shared.unlock(engine);
         }
-        // A script has the engine to itself, and this thread is needed to hear who would end it.
+        // A script has the engine to itself, which it lets in between.
         let later = Leave {
             shared: self.shared.clone(),
             handle: self.handle.clone(),
             id: None,
         };
-        let leave = move || later.leave(id, later.shared.lock());
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(leave)),
-            Err(_) => leave(),
+        let mut visit: Visit = Box::new(move |engine| later.disconnect(id, engine));
+        // Between a script's end and the end of the visits neither way may be open for a moment.
+        while let Err(refused) = self.shared.visits.leave(visit) {
+            if let Some(mut engine) = self.shared.lock_unless_busy() {
+                self.disconnect(id, &mut engine);
+                return self.shared.unlock(engine);
+            }
+            visit = refused;
         }
     }
 }
@@ -198,7 +204,10 @@ impl<S: Stream> Connection<S> {
     /// Executes what has come in, a bounded batch at a time, while the client takes the replies.
     async fn take_turns(&mut self) -> Option<Duration> {
         loop {
-            let turn = self.turn();
+            let mut turn = self.turn();
+            if let Turn::Visit = turn {
+                turn = self.visit().await;
+            }
             self.more = matches!(turn, Turn::More);
             if let Turn::Delay(delay) = turn {
                 return Some(delay);
@@ -220,7 +229,7 @@ impl<S: Stream> Connection<S> {
     /// One turn at the engine.
     fn turn(&mut self) -> Turn {
         let first = self.decode();
-        let signaled = self.handle.take_signal();
+        let signaled = self.handle.has_signal();
         let shared = self.shared.clone();
         let too_long = self.input.len() > shared.query_buffer_max.load(Ordering::Relaxed);
         self.note_unread(&first);
@@ -228,8 +237,9 @@ impl<S: Stream> Connection<S> {
             return Turn::Done;
         }
         let Some(mut engine) = shared.lock_unless_busy() else {
-            return self.turn_while_busy(first);
+            return Turn::Visit;
         };
+        self.handle.take_signal();
         self.join(&mut engine);
         let id = self.leave.id.filter(|_| !shared.is_ended(&self.handle));
         let Some(mut session) = id.and_then(|id| engine.sessions.take(id)) else {
@@ -282,29 +292,77 @@ impl<S: Stream> Connection<S> {
         self.leave.id = Some(id);
     }
 
-    /// A turn without the engine, which a script has to itself for too long.
-    fn turn_while_busy(&mut self, first: Result<Option<usize>, ProtocolError>) -> Turn {
-        let mut next = first;
-        while let (State::Open, Ok(Some(len))) = (self.state, &next) {
-            let len = *len;
-            let args = self.decoder.args(&self.input);
-            let known = self.authenticated
-                || self.joining.is_some() && !self.shared.auth_required.load(Ordering::Relaxed);
-            let mut reply = Encoder::new(&mut self.output, self.protocol);
-            if args.is_empty() {
-            } else if !known {
-                reply.error(&Error::text("NOAUTH Authentication required."));
-            } else if let WhileBusy::Shutdown =
-                scripting::answer_while_busy(&self.shared.script, &args, &mut reply)
-            {
-                self.shared.begin_stop();
+    /// One request of a turn while a script has the engine to itself, which lets it in.
+    async fn visit(&mut self) -> Turn {
+        let shared = self.shared.clone();
+        let request = match self.decode() {
+            _ if self.state != State::Open => None,
+            Ok(request) => request,
+            Err(error) => {
+                self.refuse(error, self.protocol);
+                return Turn::Done;
             }
-            drop(args);
-            self.consume(len);
-            next = self.decode();
+        };
+        if self.joining.is_some() && shared.is_ended(&self.handle) {
+            self.handle.kill();
+            return Turn::Done;
         }
-        // What the engine has for this client comes after the script, which signals all.
-        Turn::Done
+        let too_long = self.input.len() > shared.query_buffer_max.load(Ordering::Relaxed);
+        if shared.stopping.load(Ordering::Acquire) || too_long && request.is_none() {
+            self.state = State::Closing;
+            return Turn::Done;
+        }
+        let visitor = self.visitor(request.unwrap_or(0));
+        let (answer, answered) = oneshot::channel();
+        let visit = move |engine: &mut Engine| drop(answer.send(visitor.visit(engine)));
+        if shared.visits.leave(Box::new(visit)).is_err() {
+            return Turn::More;
+        }
+        let Ok(Some(visited)) = answered.await else {
+            return Turn::More;
+        };
+        if self.joining.take().is_some() {
+            shared
+                .clients
+                .insert(visited.id.number, self.handle.clone());
+            self.leave.id = Some(visited.id);
+        }
+        self.authenticated = visited.authenticated;
+        self.protocol = visited.protocol;
+        self.delayed = false;
+        self.output.extend_from_slice(&visited.output);
+        let turn = if let Some(len) = request {
+            self.follow(visited.flow, len).unwrap_or(Turn::More)
+        } else {
+            if visited.flow == Flow::Drop {
+                self.state = State::Closing;
+            }
+            Turn::Done
+        };
+        self.note_unwritten();
+        turn
+    }
+
+    /// What is to be done for the client within the script that runs.
+    fn visitor(&mut self, request_len: usize) -> Visitor {
+        self.handle.take_signal();
+        let args = match request_len {
+            0 => Vec::new(),
+            _ => self
+                .decoder
+                .args(&self.input)
+                .iter()
+                .map(|arg| arg.to_vec())
+                .collect(),
+        };
+        Visitor {
+            id: self.leave.id,
+            handle: self.handle.clone(),
+            joining: self.joining.clone(),
+            args,
+            len: request_len as u64,
+            delayed: self.delayed,
+        }
     }
 
     fn batch(
@@ -322,40 +380,15 @@ impl<S: Stream> Connection<S> {
             let len = match next {
                 Ok(Some(len)) => len,
                 Ok(None) => return Turn::Done,
-                Err(ProtocolError(text)) => {
-                    let error = crate::error::Error::owned(text);
-                    Encoder::new(&mut self.output, session.protocol).error(&error);
-                    self.input.clear();
-                    self.state = State::Closing;
+                Err(error) => {
+                    self.refuse(error, session.protocol);
                     return Turn::Done;
                 }
             };
             session.bytes_in += (len - std::mem::take(&mut self.counted)) as u64;
-            match self.one(engine, session) {
-                Flow::Continue => self.consume(len),
-                Flow::Wait => {
-                    self.consume(len);
-                    self.state = State::Held;
-                }
-                // It comes again, and is counted already.
-                Flow::Postpone => {
-                    self.counted = len;
-                    self.state = State::Held;
-                }
-                Flow::Delay(delay) => {
-                    self.counted = len;
-                    return Turn::Delay(delay);
-                }
-                Flow::Close => {
-                    self.state = State::Closing;
-                    return Turn::Done;
-                }
-                Flow::Drop => {
-                    self.output.clear();
-                    self.state = State::Closing;
-                    self.handle.kill();
-                    return Turn::Done;
-                }
+            let flow = self.one(engine, session);
+            if let Some(turn) = self.follow(flow, len) {
+                return turn;
             }
             if self.output.len() - replies_from > BATCH_REPLY_BYTES {
                 return Turn::More;
@@ -364,6 +397,44 @@ impl<S: Stream> Connection<S> {
             next = self.decode();
         }
         Turn::More
+    }
+
+    /// What becomes of the connection after a request; a turn that ends with it.
+    fn follow(&mut self, flow: Flow, len: usize) -> Option<Turn> {
+        match flow {
+            Flow::Continue => self.consume(len),
+            Flow::Wait => {
+                self.consume(len);
+                self.state = State::Held;
+            }
+            // It comes again, and is counted already.
+            Flow::Postpone => {
+                self.counted = len;
+                self.state = State::Held;
+            }
+            Flow::Delay(delay) => {
+                self.counted = len;
+                return Some(Turn::Delay(delay));
+            }
+            Flow::Close => {
+                self.state = State::Closing;
+                return Some(Turn::Done);
+            }
+            Flow::Drop => {
+                self.output.clear();
+                self.state = State::Closing;
+                self.handle.kill();
+                return Some(Turn::Done);
+            }
+        }
+        None
+    }
+
+    /// Says what is wrong with the input, and ends the connection.
+    fn refuse(&mut self, ProtocolError(text): ProtocolError, protocol: Protocol) {
+        Encoder::new(&mut self.output, protocol).error(&Error::owned(text));
+        self.input.clear();
+        self.state = State::Closing;
     }
 
     fn one(&mut self, engine: &mut Engine, session: &mut Session) -> Flow {
@@ -486,8 +557,73 @@ impl<S: Stream> Connection<S> {
     }
 }
 
+/// A request that a running script lets in, or a look for what has come for the client.
+struct Visitor {
+    id: Option<ClientId>,
+    handle: Arc<Handle>,
+    /// The addresses of a client that the engine does not know yet.
+    joining: Option<(String, String)>,
+    args: Vec<Vec<u8>>,
+    len: u64,
+    delayed: bool,
+}
+
+/// What a visit came to.
+struct Visited {
+    id: ClientId,
+    output: Vec<u8>,
+    flow: Flow,
+    protocol: Protocol,
+    authenticated: bool,
+}
+
+impl Visitor {
+    /// None when the script is over, so that the engine can be had as at other times.
+    fn visit(self, engine: &mut Engine) -> Option<Visited> {
+        if !engine.script_control.is_busy() {
+            return None;
+        }
+        let id = match (self.id, self.joining) {
+            (Some(id), _) => id,
+            (None, joining) => {
+                let (addr, laddr) = joining.unwrap_or_default();
+                engine.connect(self.handle, addr, laddr)
+            }
+        };
+        let mut visited = Visited {
+            id,
+            output: Vec::new(),
+            flow: Flow::Drop,
+            protocol: Protocol::Resp2,
+            authenticated: false,
+        };
+        let Some(mut session) = engine.sessions.take(id) else {
+            return Some(visited);
+        };
+        let output = &mut visited.output;
+        output.append(&mut session.outbox);
+        session.bytes_in += self.len;
+        visited.flow = if self.args.is_empty() {
+            Flow::Continue
+        } else {
+            let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+            engine.execute(&mut session, &args, output, self.delayed)
+        };
+        session.bytes_out += output.len() as u64;
+        let second = engine.keys.now().seconds();
+        engine.stats.bytes_in.add(self.len, second);
+        engine.stats.bytes_out.add(output.len() as u64, second);
+        visited.protocol = session.protocol;
+        visited.authenticated = session.authenticated;
+        engine.sessions.put(session);
+        Some(visited)
+    }
+}
+
 /// What a turn at the engine came to.
 enum Turn {
+    /// A script has the engine to itself, and has to be asked.
+    Visit,
     /// Nothing more can be done before the socket or the engine wakes the task.
     Done,
     /// There are more requests; others get their turn first.

@@ -7,7 +7,7 @@
 //! notifications and waiting clients afterwards, so no handler has to think of them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
@@ -20,8 +20,11 @@ use crate::{
     clock::Time,
     cluster,
     command::{
-        self, Call, Command, Flags, Stop, acl::log_denied, key_positions::key_positions,
-        scripting::RecentCommands,
+        self, Call, Command, Flags, Stop,
+        acl::log_denied,
+        diagnostics::protected,
+        key_positions::key_positions,
+        scripting::{RecentCommands, busy},
     },
     config::{Config, OutputLimit},
     error::Error,
@@ -40,10 +43,14 @@ use crate::{
     slowlog::SlowLog,
     stats::Stats,
     tracking::{self, Tracking},
+    visits::{Visit, Visits},
 };
 
 /// How many expired keys one turn of the engine removes before others get theirs.
 pub const EXPIRE_BUDGET: usize = 512;
+pub const TOO_FEW_REPLICAS: Error = Error::text("NOREPLICAS Not enough good replicas to write.");
+/// After a command that took so long a script looks at the time.
+const SLOW_IN_SCRIPT: Duration = Duration::from_millis(1);
 /// What the queue of a transaction may hold, in bytes.
 const TRANSACTION_MAX: usize = 512 << 20;
 
@@ -126,6 +133,8 @@ pub struct Engine {
     /// The function libraries; none while none was loaded, or while a function runs.
     pub functions: Option<Box<Functions>>,
     pub script_control: Arc<Control>,
+    /// What others ask while a script has the engine to itself.
+    pub visits: Arc<Visits>,
     pub recent_commands: RecentCommands,
     /// Called once when a script turns out to run for long, from within it.
     pub on_busy: Option<fn()>,
@@ -162,6 +171,7 @@ impl Engine {
             scripts: None,
             functions: None,
             script_control: Arc::new(Control::default()),
+            visits: Arc::default(),
             recent_commands: RecentCommands::default(),
             on_busy: None,
             shutdown: false,
@@ -475,10 +485,13 @@ impl Engine {
             }
         }
         session.last_active = self.keys.now();
-        self.settle();
-        self.send_broadcasts();
-        if !self.deferred.is_empty() {
-            self.send_deferred(Some((session, out)));
+        // What follows from the changes of a script that still runs waits for its end.
+        if !self.script_control.is_busy() {
+            self.settle();
+            self.send_broadcasts();
+            if !self.deferred.is_empty() {
+                self.send_deferred(Some((session, out)));
+            }
         }
         if session.closing { Flow::Close } else { flow }
     }
@@ -517,6 +530,18 @@ impl Engine {
             return self.turn_away(session, command, &error, out);
         }
         session.last_command = Some(command);
+        if command.flags.has(Flags::ADMIN)
+            && let Some(error) = protected(self, session, command)
+        {
+            return self.turn_away(session, command, &error, out);
+        }
+        if session.transaction.is_some() && command.flags.has(Flags::NO_MULTI) {
+            let error = Error::owned(format!(
+                "ERR Command '{}' not allowed inside a transaction",
+                command.name
+            ));
+            return self.refuse(session, &error, out);
+        }
         let context = if session.transaction.is_some() {
             "multi"
         } else {
@@ -535,17 +560,10 @@ impl Engine {
         if self.is_held_back(session, command) {
             return Flow::Postpone;
         }
-        if session.transaction.is_some() {
-            if command.flags.has(Flags::NO_MULTI) {
-                let error = Error::owned(format!(
-                    "ERR Command '{}' not allowed inside a transaction",
-                    command.name
-                ));
-                return self.refuse(session, &error, out);
-            }
-            if !matches!(command.name, "exec" | "discard" | "quit" | "reset") {
-                return self.queue(session, command, args, out);
-            }
+        if session.transaction.is_some()
+            && !matches!(command.name, "exec" | "discard" | "quit" | "reset")
+        {
+            return self.queue(session, command, args, out);
         }
         self.run(session, command, args, out)
     }
@@ -570,6 +588,13 @@ impl Engine {
                 }
             }
         }
+        if self.script_control.is_busy() {
+            if command.flags.has(Flags::ALLOW_BUSY) {
+                return Ok(());
+            }
+            let busy = busy(&self.script_control);
+            return Err(self.turn_away(session, command, &busy, out));
+        }
         self.script_short_of_memory = false;
         if self.config.hot.max_memory > 0 {
             let short = self.is_short_of_memory();
@@ -582,8 +607,7 @@ impl Engine {
             }
         }
         if self.config.hot.min_replicas > 0 && command.is_write() {
-            const TOO_FEW: Error = Error::text("NOREPLICAS Not enough good replicas to write.");
-            return Err(self.refuse(session, &TOO_FEW, out));
+            return Err(self.refuse(session, &TOO_FEW_REPLICAS, out));
         }
         Ok(())
     }
@@ -742,6 +766,9 @@ impl Engine {
             self.count_unclocked(command, failed);
             Duration::ZERO
         };
+        if took >= SLOW_IN_SCRIPT {
+            self.script_control.note_slow();
+        }
         let at = self.keys.now();
         let threshold = self.config.hot.latency_threshold;
         if threshold > 0 && took.as_millis() as u64 >= threshold {
@@ -991,6 +1018,31 @@ impl Engine {
             && ids.contains(&id)
         {
             session.watch_tripped = true;
+        }
+    }
+
+    // ---- While a script has the engine to itself ----
+
+    /// Lets those at the engine who came while the script that runs has it to itself.
+    pub fn receive_visits(&mut self) {
+        let visits = self.visits.take();
+        self.make(visits);
+    }
+
+    /// A script that may have been running for too long is over.
+    pub fn end_visits(&mut self) {
+        let visits = self.visits.close();
+        self.make(visits);
+    }
+
+    fn make(&mut self, visits: VecDeque<Visit>) {
+        for visit in visits {
+            // A visitor's request is not one of the script's, and takes none of its time.
+            let depth = std::mem::take(&mut self.depth);
+            self.read_clock();
+            visit(self);
+            self.read_clock();
+            self.depth = depth;
         }
     }
 

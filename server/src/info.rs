@@ -7,6 +7,7 @@ use std::fmt::{Display, Write};
 use crate::{
     engine::Engine,
     random::Random,
+    script::{Functions, Scripts},
     session::Session,
     stats::{CommandStats, Stats},
 };
@@ -243,6 +244,7 @@ fn memory(report: &mut Report, scope: &mut Scope<'_>) {
     let share = memory.resident as f64 * 100.0 / memory.peak.max(1) as f64;
     report.line("used_memory_peak_perc", format_args!("{share:.2}%"));
     report.size("total_system_memory", memory.machine);
+    scripts(report, scope);
     let limit = scope.engine.config.int("maxmemory").max(0) as u64;
     report.size("maxmemory", limit);
     let policy = scope.engine.config.get("maxmemory-policy");
@@ -260,6 +262,22 @@ fn memory(report: &mut Report, scope: &mut Scope<'_>) {
     ]);
     report.line("mem_allocator", "system");
     report.zeros(&["active_defrag_running"]);
+}
+
+/// What the cached scripts and the libraries are, and what their Lua states occupy.
+fn scripts(report: &mut Report, scope: &mut Scope<'_>) {
+    let scripts = scope.engine.scripts.as_deref();
+    let eval = scripts.map_or(0, Scripts::used_memory);
+    let functions = scope.engine.functions.as_deref();
+    let calls = functions.map_or(0, Functions::used_memory);
+    report.size("used_memory_lua", eval as u64);
+    report.line("used_memory_vm_eval", eval);
+    report.line("number_of_cached_scripts", scripts.map_or(0, Scripts::len));
+    let (libraries, functions) = scope.engine.script_control.libraries();
+    report.line("number_of_functions", functions);
+    report.line("number_of_libraries", libraries);
+    report.line("used_memory_vm_functions", calls);
+    report.size("used_memory_vm_total", (eval + calls) as u64);
 }
 
 fn persistence(report: &mut Report, scope: &mut Scope<'_>) {
@@ -316,6 +334,8 @@ fn stats(report: &mut Report, scope: &mut Scope<'_>) {
     report.zeros(&["expired_time_cap_reached_count"]);
     report.line("evicted_keys", engine.keys.stats.evicted);
     report.zeros(&["evicted_clients"]);
+    let evicted = engine.scripts.as_deref().map_or(0, Scripts::evicted);
+    report.line("evicted_scripts", evicted);
     report.line("keyspace_hits", engine.keys.stats.hits);
     report.line("keyspace_misses", engine.keys.stats.misses);
     report.line("pubsub_channels", engine.pubsub.channels.len());

@@ -54,6 +54,7 @@ mod slowlog;
 mod stats;
 mod tracking;
 mod value;
+mod visits;
 
 pub use answer::Answer;
 pub use embed::{Db, Subscriber};

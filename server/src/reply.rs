@@ -26,6 +26,10 @@ pub trait Reply {
         false
     }
     fn simple(&mut self, text: &str);
+    /// The same for a text that a script made up, without line breaks.
+    fn status(&mut self, text: &[u8]) {
+        self.simple(&String::from_utf8_lossy(text));
+    }
     fn error(&mut self, error: &Error);
     fn integer(&mut self, value: i64);
     fn bulk(&mut self, bytes: &[u8]);

@@ -390,6 +390,10 @@ impl Reply for Encoder<'_> {
         self.line(b'+', text.as_bytes());
     }
 
+    fn status(&mut self, text: &[u8]) {
+        self.line(b'+', text);
+    }
+
     fn error(&mut self, error: &Error) {
         self.line(b'-', error.as_bytes());
     }

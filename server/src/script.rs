@@ -30,6 +30,7 @@ use lua::{Machine, Position, Stack, Type};
 use crate::{
     error::Error,
     reply::{Protocol, Reply},
+    resp::split_words,
 };
 
 /// The default limit of what one Lua state may occupy, in bytes.
@@ -53,6 +54,9 @@ pub trait Host {
 
     /// Called once, from within the run, when it has passed the busy threshold.
     fn on_busy(&mut self) {}
+
+    /// Called time and again from within a run that has passed it.
+    fn on_look(&mut self) {}
 
     /// What runs, for `FUNCTION STATS`; asked for once, when the run is long.
     fn describe(&self) -> Running {
@@ -317,8 +321,9 @@ impl Room {
             }
         }
         stack.push_kept(script.function);
-        let result = self.machine.run(Some(host), 0);
-        finish_run(&self.machine.stack(), result, reply);
+        self.machine.run(Some(host), 0, |stack, result| {
+            finish_run(stack, result, reply);
+        });
     }
 }
 
@@ -413,7 +418,7 @@ fn finish_run(stack: &Stack<'_>, result: Result<(), Option<Position>>, reply: &m
 
 /// The text of the error value on top, and where it was raised.
 fn describe_error(stack: &Stack<'_>, position: Option<Position>) -> Error {
-    let mut message = error_text(stack);
+    let mut message = convert::c_string(&error_text(stack)).to_vec();
     if let Some(position) = position {
         message.extend_from_slice(b" script: on ");
         message.extend_from_slice(&position.source);
@@ -635,33 +640,44 @@ fn parse_shebang(source: &[u8]) -> Result<(Flags, &[u8]), Error> {
     if !source.starts_with(b"#!") {
         return Ok((flags, source));
     }
-    let Some(end) = memchr::memchr(b'\n', source) else {
-        return Err(Error::text("ERR Invalid script shebang"));
-    };
-    let mut words = source[2..end]
-        .split(u8::is_ascii_whitespace)
-        .filter(|w| !w.is_empty());
+    let (line, body) = split_first_line(source).ok_or(Error::text("ERR Invalid script shebang"))?;
+    let mut words = split_words(line)
+        .ok_or(Error::text("ERR Invalid engine in script shebang"))?
+        .into_iter();
     let engine = words.next().unwrap_or_default();
-    if !engine.eq_ignore_ascii_case(b"lua") {
-        const BEFORE: &[u8] = b"ERR Could not find scripting engine '";
-        return Err(Error::quoting([BEFORE, engine, b"'"]));
-    }
     flags.declared = true;
     for word in words {
         let Some(names) = word.strip_prefix(b"flags=") else {
-            return Err(Error::owned(
-                [b"ERR Unknown lua shebang option: ", word].concat(),
-            ));
+            return Err(about(b"ERR Unknown lua shebang option: ", &word, b""));
         };
-        for name in names.split(|&byte| byte == b',') {
+        let names = names
+            .split(|&byte| byte == b',')
+            .filter(|_| !names.is_empty());
+        for name in names {
             if !flags.add(name) {
-                return Err(Error::owned(
-                    [b"ERR Unexpected flag in script shebang: ", name].concat(),
-                ));
+                return Err(about(b"ERR Unexpected flag in script shebang: ", name, b""));
             }
         }
     }
-    Ok((flags, &source[end..]))
+    let engine = engine.strip_prefix(b"#!").unwrap_or(&engine);
+    if !engine.eq_ignore_ascii_case(b"lua") {
+        return Err(about(
+            b"ERR Could not find scripting engine '",
+            engine,
+            b"'",
+        ));
+    }
+    Ok((flags, body))
+}
+
+/// The first line and what follows it; none when a zero byte comes before the line's end.
+fn split_first_line(source: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr2(b'\n', 0, source)?;
+    (source[end] == b'\n').then(|| source.split_at(end))
+}
+
+fn about(before: &[u8], name: &[u8], after: &[u8]) -> Error {
+    Error::quoting([before, name, after])
 }
 
 #[cfg(test)]

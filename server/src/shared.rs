@@ -19,6 +19,7 @@ use crate::{
     keyspace::Trash,
     script::Control,
     session::Handle,
+    visits::Visits,
 };
 
 /// The engine behind its one lock, the clock, and what can be reached without the lock.
@@ -26,6 +27,8 @@ pub struct Shared {
     engine: Mutex<Engine>,
     /// What can be known of a running script while it has the engine to itself.
     pub script: Arc<Control>,
+    /// Where to leave what is to be asked of the engine meanwhile.
+    pub visits: Arc<Visits>,
     pub clock: Clock,
     /// Every connection by its number, reachable while the engine is busy.
     pub clients: DashMap<u64, Arc<Handle>>,
@@ -53,6 +56,7 @@ impl Shared {
         let query_buffer_max = AtomicUsize::new(engine.config.hot.query_buffer_max);
         Arc::new(Shared {
             script: Arc::clone(&engine.script_control),
+            visits: Arc::clone(&engine.visits),
             bulk_len_max,
             query_buffer_max,
             engine: Mutex::new(engine),
@@ -77,14 +81,23 @@ impl Shared {
     /// As `lock`, but gives up while a script has the engine to itself for too long.
     pub fn lock_unless_busy(&self) -> Option<MutexGuard<'_, Engine>> {
         const PATIENCE: Duration = Duration::from_millis(10);
-        loop {
+        while !self.script.is_busy() {
             if let Some(mut engine) = self.engine.try_lock_for(PATIENCE) {
                 engine.set_now(self.clock.now());
                 return Some(engine);
             }
-            if self.script.is_busy() {
-                return None;
+        }
+        None
+    }
+
+    /// As `lock`, without keeping a thread while a script has the engine to itself for too long.
+    async fn lock_after_script(&self) -> MutexGuard<'_, Engine> {
+        const PAUSE: Duration = Duration::from_millis(20);
+        loop {
+            if let Some(engine) = self.lock_unless_busy() {
+                return engine;
             }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -124,7 +137,7 @@ impl Shared {
             // Only a connection's task can have left one, so there is a runtime.
             tokio::spawn(async move {
                 let outcome = errand.run().await;
-                let mut engine = shared.lock();
+                let mut engine = shared.lock_after_script().await;
                 errand.finish(&mut engine, &outcome);
                 shared.unlock(engine);
             });

@@ -6,7 +6,7 @@ use sha1_smol::Sha1;
 
 use super::*;
 use crate::{
-    command::{diagnostics::not_allowed, serialization::encode, spec::Flags},
+    command::{serialization::encode, spec::Flags},
     config::parse_memory,
     info::hex_id,
     keyspace::{Entry, Event, Ttl},
@@ -31,10 +31,6 @@ pub const COMMANDS: &[Command] = &[Command {
 const SLEEP_MAX: f64 = 3600.0;
 
 fn debug(call: &mut Call<'_>) -> Result<(), Stop> {
-    let setting = call.engine.config.get("enable-debug-command");
-    if setting != "yes" && !(setting == "local" && call.session.is_near()) {
-        return Err(not_allowed("DEBUG", "enable-debug-command").into());
-    }
     let (name, args) = (call.arg(1).to_ascii_lowercase(), call.args.len() - 2);
     match (name.as_slice(), args) {
         (b"help", 0) => help(call),

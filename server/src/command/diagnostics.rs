@@ -552,22 +552,10 @@ fn module_list(call: &mut Call<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-fn module_load(call: &mut Call<'_>) -> Result<(), Stop> {
-    let setting = call.engine.config.get("enable-module-command");
-    if setting == "yes" || setting == "local" && call.session.is_near() {
-        let text = "ERR Error loading the extension. Please check the server logs.";
-        return Err(Error::text(text).into());
-    }
-    Err(not_allowed("MODULE", "enable-module-command").into())
-}
-
-/// The refusal of a command that a setting has to allow first.
-pub(super) fn not_allowed(command: &str, setting: &str) -> Error {
-    Error::owned(format!(
-        "ERR {command} command not allowed. If the {setting} option is set to \"local\", you can \
-        run it from a local connection, otherwise you need to set this option in the \
-        configuration file, and then restart the server."
-    ))
+fn module_load(_call: &mut Call<'_>) -> Result<(), Stop> {
+    const FAILED: Error =
+        Error::text("ERR Error loading the extension. Please check the server logs.");
+    Err(FAILED.into())
 }
 
 fn module_loadex(call: &mut Call<'_>) -> Result<(), Stop> {
@@ -576,4 +564,22 @@ fn module_loadex(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn module_unload(call: &mut Call<'_>) -> Result<(), Stop> {
     module_load(call)
+}
+
+/// Why the few commands are refused that a setting has to allow first.
+pub fn protected(engine: &Engine, session: &Session, command: &Command) -> Option<Error> {
+    let (name, setting) = match command.name {
+        "debug" => ("DEBUG", "enable-debug-command"),
+        "module|load" | "module|loadex" | "module|unload" => ("MODULE", "enable-module-command"),
+        _ => return None,
+    };
+    let value = engine.config.get(setting);
+    if value == "yes" || value == "local" && session.is_near() {
+        return None;
+    }
+    Some(Error::owned(format!(
+        "ERR {name} command not allowed. If the {setting} option is set to \"local\", you can \
+        run it from a local connection, otherwise you need to set this option in the \
+        configuration file, and then restart the server."
+    )))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{help, *};
 use crate::{
     command::spec::{Categories, Flags, KeySpec},
-    engine::OUT_OF_MEMORY,
+    engine::{OUT_OF_MEMORY, TOO_FEW_REPLICAS},
     glob,
     rdb::{self, VersionCheck},
     script::{
@@ -163,7 +163,7 @@ pub const COMMANDS: &[Command] = &[
                 flags: Flags::of([Flags::NOSCRIPT, Flags::ALLOW_BUSY]),
                 tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
                 summary: "Ends the running script, if it has not written.",
-                handler: nothing_to_kill,
+                handler: script_kill,
                 ..ROW
             },
             Command {
@@ -269,7 +269,7 @@ pub const COMMANDS: &[Command] = &[
                 tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
                 since: "7.0.0",
                 summary: "Ends the running function, if it has not written.",
-                handler: nothing_to_kill,
+                handler: function_kill,
                 ..ROW
             },
             Command {
@@ -385,8 +385,6 @@ impl ScriptHost<'_> {
         const UNKNOWN: Error = Error::text("ERR Unknown command called from script");
         const ARITY: Error = Error::text("ERR Wrong number of args calling command from script");
         const BANNED: Error = Error::text("ERR This Valkey command is not allowed from script");
-        const WRITES: Error =
-            Error::text("ERR Write commands are not allowed from read-only scripts.");
         let command = match self.engine.recent_commands.find(args) {
             Some(command) => command,
             None if by_name(args.first().copied().unwrap_or_default()).is_none() => {
@@ -400,13 +398,29 @@ impl ScriptHost<'_> {
         if command.flags.has(Flags::NOSCRIPT) {
             return Err(BANNED);
         }
-        if self.read_only && (command.is_write() || command.flags.has(Flags::MAY_REPLICATE)) {
-            return Err(WRITES);
-        }
         self.engine
             .permit(self.session, command, args, "lua")
             .map_err(|denied| denied.script_error(&self.session.user, command))?;
+        if command.is_write() || command.flags.has(Flags::MAY_REPLICATE) {
+            self.admit_write(command)?;
+        }
         Ok(command)
+    }
+
+    fn admit_write(&mut self, command: &Command) -> Result<(), Error> {
+        const WRITES: Error =
+            Error::text("ERR Write commands are not allowed from read-only scripts.");
+        // That there is no memory is said first, by the engine.
+        if self.engine.script_short_of_memory && command.flags.has(Flags::DENYOOM) {
+            return Ok(());
+        }
+        if self.read_only {
+            return Err(WRITES);
+        }
+        if self.engine.config.hot.min_replicas > 0 && command.is_write() {
+            return Err(TOO_FEW_REPLICAS);
+        }
+        Ok(())
     }
 }
 
@@ -439,15 +453,19 @@ impl Host for ScriptHost<'_> {
     fn acl_check(&mut self, args: &[&[u8]]) -> Option<bool> {
         let command = lookup(args).ok()?;
         let request = self.engine.request(self.session, command, args);
-        let users = &self.engine.users;
-        let allowed = || users.check(&self.session.user, request).is_ok();
-        command.accepts(args.len()).then(allowed)
+        let checked = self.engine.users.check(&self.session.user, request);
+        Some(checked.is_ok())
     }
 
     fn on_busy(&mut self) {
+        self.engine.visits.open();
         if let Some(on_busy) = self.engine.on_busy {
             on_busy();
         }
+    }
+
+    fn on_look(&mut self) {
+        self.engine.receive_visits();
     }
 
     fn describe(&self) -> Running {
@@ -515,16 +533,7 @@ fn run_with(
         By::Sha => scripts.find(call.arg(1)).ok_or(NO_SCRIPT)?,
     };
     let flags = scripts.flags(id);
-    let read_only = check_flags(flags, read_only)?;
-    if flags.no_cluster && call.engine.config.hot.cluster {
-        return Err(NO_CLUSTER.into());
-    }
-    if flags.declared && !flags.no_writes && call.engine.script_short_of_memory {
-        if !flags.allow_oom {
-            return Err(OUT_OF_MEMORY.into());
-        }
-        call.engine.script_short_of_memory = false;
-    }
+    let read_only = check_flags(call, flags, read_only)?;
     let (keys, argv) = call.args[3..].split_at(keys);
     // A script that declares nothing is from the time before slots were checked.
     call.session.cross_slots = !flags.declared || flags.allow_cross_slot_keys;
@@ -535,15 +544,30 @@ fn run_with(
     Ok(())
 }
 
-const NO_CLUSTER: Error =
-    Error::text("ERR Can not run script on cluster, 'no-cluster' flag is set.");
-
-/// Whether a script that declares what it does may only read.
-pub fn check_flags(flags: script::Flags, read_only: bool) -> Result<bool, Error> {
+/// Whether a script may only read, or why it may not run at all: one that declares what it does
+/// is checked before it runs, and the commands of any other each by itself.
+fn check_flags(call: &mut Call<'_>, flags: script::Flags, read_only: bool) -> Result<bool, Error> {
+    const NO_CLUSTER: Error =
+        Error::text("ERR Can not run script on cluster, 'no-cluster' flag is set.");
     const MAY_WRITE: Error =
         Error::text("ERR Can not execute a script with write flag using *_ro command.");
-    if read_only && flags.declared && !flags.no_writes {
-        return Err(MAY_WRITE);
+    let engine = &mut *call.engine;
+    if flags.declared && flags.no_cluster && engine.config.hot.cluster {
+        return Err(NO_CLUSTER);
+    }
+    if flags.declared && !flags.no_writes {
+        if engine.config.hot.min_replicas > 0 {
+            return Err(TOO_FEW_REPLICAS);
+        }
+        if engine.script_short_of_memory && !flags.allow_oom {
+            return Err(OUT_OF_MEMORY);
+        }
+        if read_only {
+            return Err(MAY_WRITE);
+        }
+    }
+    if flags.allow_oom {
+        engine.script_short_of_memory = false;
     }
     Ok(read_only || flags.no_writes)
 }
@@ -567,6 +591,7 @@ pub fn with_host(
         read_only,
     };
     body(&mut host, &mut *call.reply);
+    host.engine.end_visits();
     call.session.deny_blocking = deny_blocking;
     call.session.db = db;
 }
@@ -615,9 +640,24 @@ fn script_flush(call: &mut Call<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A request that gets as far as the engine finds no script running.
-pub fn nothing_to_kill(_call: &mut Call<'_>) -> Result<(), Stop> {
-    Err(NOTHING_RUNS.into())
+fn script_kill(call: &mut Call<'_>) -> Result<(), Stop> {
+    kill(call, Killer::Script)
+}
+
+fn function_kill(call: &mut Call<'_>) -> Result<(), Stop> {
+    kill(call, Killer::Function)
+}
+
+/// Asks the script to end that has the engine to itself.
+fn kill(call: &mut Call<'_>, killer: Killer) -> Result<(), Stop> {
+    let control = &call.engine.script_control;
+    match control.kill(killer) {
+        Ok(()) => call.reply.ok(),
+        Err(Refusal::NothingRuns) => return Err(NOTHING_RUNS.into()),
+        Err(Refusal::HasWritten) => return Err(HAS_WRITTEN.into()),
+        Err(Refusal::OtherKind) => return Err(busy(control).into()),
+    }
+    Ok(())
 }
 
 fn script_load(call: &mut Call<'_>) -> Result<(), Stop> {
@@ -662,11 +702,13 @@ fn call_with(call: &mut Call<'_>, functions: &mut Functions, read_only: bool) ->
         Err(error) if error == Error::NOT_AN_INTEGER => return Err(BAD_NUMBER.into()),
         counted => counted?,
     };
-    let read_only = check_flags(flags, read_only)?;
+    let read_only = check_flags(call, flags, read_only)?;
     let (keys, argv) = call.args[3..].split_at(keys);
+    call.session.cross_slots = flags.allow_cross_slot_keys;
     with_host(call, name, read_only, |host, reply| {
         functions.call(name, host, keys, argv, reply);
     });
+    call.session.cross_slots = false;
     Ok(())
 }
 
@@ -803,55 +845,15 @@ fn function_restore(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn function_stats(call: &mut Call<'_>) -> Result<(), Stop> {
+    if call.engine.script_control.is_busy() && !call.engine.script_control.is_function() {
+        return Err(BUSY_SCRIPT.into());
+    }
     write_stats(&call.engine.script_control, call.reply);
     Ok(())
 }
 
-/// What becomes of a request that comes while a script has been running for too long.
-pub enum WhileBusy {
-    /// Answered without the engine.
-    Answered,
-    /// The server is to end, and the script with it.
-    Shutdown,
-}
-
-/// Answers a request without the engine, which the running script has to itself.
-pub fn answer_while_busy(control: &Control, args: &[&[u8]], reply: &mut dyn Reply) -> WhileBusy {
-    let row = lookup(args).and_then(|command| {
-        if command.accepts(args.len()) {
-            Ok(command.name)
-        } else {
-            Err(wrong_arity(command))
-        }
-    });
-    let killer = match row {
-        Ok("script|kill") => Killer::Script,
-        Ok("function|kill") => Killer::Function,
-        Ok("shutdown") if args.iter().any(|arg| is_word(arg, "NOSAVE")) => Killer::Shutdown,
-        Ok("function|stats") => {
-            write_stats(control, reply);
-            return WhileBusy::Answered;
-        }
-        Ok(_) => {
-            reply.error(&busy(control));
-            return WhileBusy::Answered;
-        }
-        Err(error) => {
-            reply.error(&error);
-            return WhileBusy::Answered;
-        }
-    };
-    match control.kill(killer) {
-        Ok(()) if killer == Killer::Shutdown => return WhileBusy::Shutdown,
-        Ok(()) => reply.ok(),
-        Err(Refusal::NothingRuns) => reply.error(&NOTHING_RUNS),
-        Err(Refusal::HasWritten) => reply.error(&HAS_WRITTEN),
-        Err(Refusal::OtherKind) => reply.error(&busy(control)),
-    }
-    WhileBusy::Answered
-}
-
-fn busy(control: &Control) -> Error {
+/// What a request is told that comes while a script has been running for too long.
+pub fn busy(control: &Control) -> Error {
     if control.is_function() {
         BUSY_FUNCTION
     } else {

@@ -7,10 +7,14 @@ use crate::{
     acl::User,
     blocking::{self, OnTimeout},
     bytestr::ByteStr,
-    command::spec::{Categories, Flags},
+    command::{
+        scripting::busy,
+        spec::{Categories, Flags},
+    },
     config::{Config, Refusal},
     engine::Saved,
     info, machine,
+    script::Killer,
     slowlog::SlowLog,
 };
 
@@ -764,6 +768,13 @@ fn shutdown(call: &mut Call<'_>) -> Result<(), Stop> {
     }
     if abort {
         return Err(Error::text("ERR No shutdown in progress.").into());
+    }
+    let control = &call.engine.script_control;
+    if control.is_busy() {
+        if !nosave {
+            return Err(busy(control).into());
+        }
+        let _ = control.kill(Killer::Shutdown);
     }
     // The end of the connection is the answer.
     call.engine.shutdown = true;

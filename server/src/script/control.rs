@@ -50,6 +50,8 @@ pub struct Control {
     was_busy: AtomicBool,
     request: AtomicU8,
     killed: AtomicBool,
+    /// A command took long, so that the script is to look at the time at once.
+    slow: AtomicBool,
     threshold_ms: AtomicU64,
     base: Instant,
     /// When the hook first looked at this run, which is well within a millisecond of its
@@ -66,6 +68,8 @@ pub struct Control {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Continue,
+    /// Go on, and the threshold was passed before.
+    StillBusy,
     /// Go on, and the threshold was passed just now.
     NowBusy,
     End,
@@ -87,6 +91,7 @@ impl Default for Control {
             was_busy: AtomicBool::new(false),
             request: AtomicU8::new(0),
             killed: AtomicBool::new(false),
+            slow: AtomicBool::new(false),
             threshold_ms: AtomicU64::new(BUSY_THRESHOLD_MS),
             base: Instant::now(),
             since: AtomicU64::new(0),
@@ -130,6 +135,15 @@ impl Control {
         self.since.load(Relaxed) != 0
     }
 
+    /// Notes that a command of the script's took long, which its hook cannot see.
+    pub fn note_slow(&self) {
+        self.slow.store(true, Relaxed);
+    }
+
+    pub(super) fn take_slow(&self) -> bool {
+        self.slow.load(Relaxed) && self.slow.swap(false, Relaxed)
+    }
+
     /// Asks the running script to end. It does within some ten thousand instructions.
     pub fn kill(&self, killer: Killer) -> Result<(), Refusal> {
         if !self.runs.load(Relaxed) || !self.is_busy() && killer != Killer::Shutdown {
@@ -141,11 +155,11 @@ impl Control {
             Killer::Script
         };
         if killer != Killer::Shutdown {
-            if killer != kind {
-                return Err(Refusal::OtherKind);
-            }
             if self.wrote.load(Relaxed) {
                 return Err(Refusal::HasWritten);
+            }
+            if killer != kind {
+                return Err(Refusal::OtherKind);
             }
         }
         self.request.store(1, Relaxed);
@@ -213,6 +227,10 @@ impl Control {
         *self.running.lock() = running;
     }
 
+    pub(super) fn runs(&self) -> bool {
+        self.runs.load(Relaxed)
+    }
+
     pub(super) fn is_killed(&self) -> bool {
         self.killed.load(Relaxed)
     }
@@ -226,7 +244,7 @@ impl Control {
             return Verdict::End;
         }
         if self.is_busy() {
-            return Verdict::Continue;
+            return Verdict::StillBusy;
         }
         let elapsed = self.elapsed();
         if self.loads.load(Relaxed) {

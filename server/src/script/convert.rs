@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{
-    lua::{Stack, Type},
+    lua::{Raised, Stack, Type},
     numbers,
 };
 use crate::{
@@ -160,7 +160,7 @@ impl Reply for ToLua<'_> {
 
     fn error(&mut self, error: &Error) {
         self.failed |= self.open.is_empty();
-        self.push(|stack| push_error(stack, error.as_bytes()));
+        self.push(|stack| push_replied_error(stack, error.as_bytes()));
     }
 
     fn integer(&mut self, value: i64) {
@@ -274,11 +274,16 @@ impl Reply for ToLua<'_> {
     }
 }
 
-/// Pushes the table that stands for an error reply in a script.
+/// Pushes the table that stands for an error in a script.
 pub fn push_error(stack: &Stack<'_>, text: &[u8]) {
     stack.push_table(0, 2);
     stack.push_bytes(text);
     stack.raw_set_field(-2, "err");
+}
+
+/// The same for the error that a command replied with.
+fn push_replied_error(stack: &Stack<'_>, text: &[u8]) {
+    push_error(stack, text);
     // The reference leaves this mark for itself, and scripts can see it.
     stack.push_boolean(true);
     stack.raw_set_field(-2, "ignore_error_stats_update");
@@ -286,153 +291,218 @@ pub fn push_error(stack: &Stack<'_>, text: &[u8]) {
 
 /// Writes the value on top of the stack as a script's reply and pops it.
 pub fn write_result(stack: &Stack<'_>, reply: &mut dyn Reply) {
-    write_value(stack, reply, stack.context().session.resp.get(), 0);
-}
-
-fn write_value(stack: &Stack<'_>, reply: &mut dyn Reply, protocol: Protocol, depth: usize) {
-    if depth > DEPTH_MAX || !stack.has_room(6) {
-        reply.error(&Error::text("ERR reached lua stack limit"));
-        stack.pop(1);
-        return;
-    }
-    match stack.type_of(-1) {
-        Type::String => reply.bulk(stack.bytes(-1).unwrap_or_default()),
-        Type::Boolean => match (protocol, stack.boolean(-1)) {
-            (Protocol::Resp3, value) => reply.boolean(value),
-            (Protocol::Resp2, true) => reply.integer(1),
-            (Protocol::Resp2, false) => reply.null(),
-        },
-        Type::Number => reply.integer(numbers::truncate(stack.number(-1).unwrap_or_default())),
-        Type::Table => write_table(stack, reply, protocol, depth),
-        _ => reply.null(),
-    }
-    stack.pop(1);
-}
-
-/// The table stays on the stack.
-fn write_table(stack: &Stack<'_>, reply: &mut dyn Reply, protocol: Protocol, depth: usize) {
-    if write_tagged_text(stack, reply) {
-        return;
-    }
-    if stack.raw_get_field(-1, "double") == Type::Number {
-        reply.double(stack.number(-1).unwrap_or_default());
-        return stack.pop(1);
-    }
-    stack.pop(1);
-    if stack.raw_get_field(-1, "map") == Type::Table {
-        reply.map(count_entries(stack));
-        write_entries(stack, reply, protocol, depth, true);
-        return stack.pop(1);
-    }
-    stack.pop(1);
-    if stack.raw_get_field(-1, "set") == Type::Table {
-        reply.set(count_entries(stack));
-        write_entries(stack, reply, protocol, depth, false);
-        return stack.pop(1);
-    }
-    stack.pop(1);
-    if !write_big_number(stack, reply) && !write_verbatim(stack, reply) {
-        write_array(stack, reply, protocol, depth);
+    let (height, mark) = (stack.top(), reply.mark());
+    let mut writer = Writer {
+        stack,
+        reply,
+        protocol: stack.context().session.resp.get(),
+        written: 0,
+    };
+    if writer.value(0).is_err() {
+        let message = [b"ERR ", stack.bytes(-1).unwrap_or_default()].concat();
+        reply.rewind(mark);
+        reply.error(&Error::owned(message));
+        stack.set_top(height - 1);
     }
 }
 
-/// Errors and statuses.
-fn write_tagged_text(stack: &Stack<'_>, reply: &mut dyn Reply) -> bool {
-    if stack.raw_get_field(-1, "err") == Type::String {
-        reply.error(&Error::owned(stack.bytes(-1).unwrap_or_default()));
-        stack.pop(1);
-        return true;
-    }
-    stack.pop(1);
-    let is_status = stack.raw_get_field(-1, "ok") == Type::String;
-    if is_status {
-        reply.simple(&one_line(stack.bytes(-1).unwrap_or_default()));
-    }
-    stack.pop(1);
-    is_status
+/// Writes Lua values as one reply. A table that is reached by many ways is written as often, so
+/// what is written is bounded as the script's memory is, and the script can still be ended.
+struct Writer<'a> {
+    stack: &'a Stack<'a>,
+    reply: &'a mut dyn Reply,
+    protocol: Protocol,
+    /// About as many bytes are written.
+    written: usize,
 }
 
-fn write_big_number(stack: &Stack<'_>, reply: &mut dyn Reply) -> bool {
-    let is_big = stack.raw_get_field(-1, "big_number") == Type::String;
-    if is_big {
-        reply.big_number(one_line(stack.bytes(-1).unwrap_or_default()).as_bytes());
+impl Writer<'_> {
+    fn count(&mut self) -> Result<(), Raised> {
+        let size = 16 + self.stack.bytes(-1).map_or(0, <[u8]>::len);
+        self.written += size;
+        self.stack.spend(size)?;
+        self.stack.check_memory(self.written)
     }
-    stack.pop(1);
-    is_big
-}
 
-/// Text for a line of its own: line breaks would end it early.
-fn one_line(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).replace(['\r', '\n'], " ")
-}
-
-fn write_verbatim(stack: &Stack<'_>, reply: &mut dyn Reply) -> bool {
-    let mut is_verbatim = stack.raw_get_field(-1, "verbatim_string") == Type::Table;
-    if is_verbatim {
-        is_verbatim = stack.raw_get_field(-1, "string") == Type::String
-            && stack.raw_get_field(-2, "format") == Type::String;
-        if is_verbatim {
-            let mut format = *b"txt";
-            let given = stack.bytes(-1).unwrap_or_default();
-            for (to, from) in format.iter_mut().zip(given) {
-                *to = *from;
-            }
-            reply.verbatim(&format, stack.bytes(-2).unwrap_or_default());
+    /// Writes the value on top and pops it.
+    fn value(&mut self, depth: usize) -> Result<(), Raised> {
+        let stack = self.stack;
+        self.count()?;
+        if depth > DEPTH_MAX || !stack.has_room(6) {
+            self.reply
+                .error(&Error::text("ERR reached lua stack limit"));
             stack.pop(1);
-        } else if stack.type_of(-2) == Type::String {
+            return Ok(());
+        }
+        match stack.type_of(-1) {
+            Type::String => self.reply.bulk(stack.bytes(-1).unwrap_or_default()),
+            Type::Boolean => match (self.protocol, stack.boolean(-1)) {
+                (Protocol::Resp3, value) => self.reply.boolean(value),
+                (Protocol::Resp2, true) => self.reply.integer(1),
+                (Protocol::Resp2, false) => self.reply.null(),
+            },
+            Type::Number => {
+                let value = stack.number(-1).unwrap_or_default();
+                self.reply.integer(numbers::truncate(value));
+            }
+            Type::Table => self.table(depth)?,
+            _ => self.reply.null(),
+        }
+        stack.pop(1);
+        Ok(())
+    }
+
+    /// The table stays on the stack.
+    fn table(&mut self, depth: usize) -> Result<(), Raised> {
+        let stack = self.stack;
+        if self.tagged_text() {
+            return Ok(());
+        }
+        if stack.raw_get_field(-1, "double") == Type::Number {
+            self.reply.double(stack.number(-1).unwrap_or_default());
+            stack.pop(1);
+            return Ok(());
+        }
+        stack.pop(1);
+        for (name, with_values) in [("map", true), ("set", false)] {
+            if stack.raw_get_field(-1, name) == Type::Table {
+                let count = count_entries(stack)?;
+                if with_values {
+                    self.reply.map(count);
+                } else {
+                    self.reply.set(count);
+                }
+                self.entries(depth, with_values)?;
+                stack.pop(1);
+                return Ok(());
+            }
+            stack.pop(1);
+        }
+        if self.big_number() || self.verbatim() {
+            return Ok(());
+        }
+        self.array(depth)
+    }
+
+    /// Errors and statuses.
+    fn tagged_text(&mut self) -> bool {
+        let stack = self.stack;
+        if stack.raw_get_field(-1, "err") == Type::String {
+            let text = c_string(stack.bytes(-1).unwrap_or_default());
+            let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+            let len = text.iter().rposition(|byte| !is_end(byte));
+            let text = &text[..len.map_or(0, |last| last + 1)];
+            self.reply.error(&Error::owned(text));
+            stack.pop(1);
+            return true;
+        }
+        stack.pop(1);
+        let is_status = stack.raw_get_field(-1, "ok") == Type::String;
+        if is_status {
+            let text = one_line(stack.bytes(-1).unwrap_or_default());
+            self.reply.status(&text);
+        }
+        stack.pop(1);
+        is_status
+    }
+
+    fn big_number(&mut self) -> bool {
+        let stack = self.stack;
+        let is_big = stack.raw_get_field(-1, "big_number") == Type::String;
+        if is_big {
+            let digits = one_line(stack.bytes(-1).unwrap_or_default());
+            self.reply.big_number(&digits);
+        }
+        stack.pop(1);
+        is_big
+    }
+
+    fn verbatim(&mut self) -> bool {
+        let stack = self.stack;
+        let mut is_verbatim = stack.raw_get_field(-1, "verbatim_string") == Type::Table;
+        if is_verbatim {
+            is_verbatim = stack.raw_get_field(-1, "string") == Type::String
+                && stack.raw_get_field(-2, "format") == Type::String;
+            if is_verbatim {
+                let mut format = *b"   ";
+                let given = c_string(stack.bytes(-1).unwrap_or_default());
+                for (to, from) in format.iter_mut().zip(given) {
+                    *to = *from;
+                }
+                let text = stack.bytes(-2).unwrap_or_default();
+                self.reply.verbatim(&format, text);
+                stack.pop(1);
+            } else if stack.type_of(-2) == Type::String {
+                stack.pop(1);
+            }
             stack.pop(1);
         }
         stack.pop(1);
+        is_verbatim
     }
-    stack.pop(1);
-    is_verbatim
+
+    /// Writes the keys of the table on top, with their values or without.
+    fn entries(&mut self, depth: usize, with_values: bool) -> Result<(), Raised> {
+        let stack = self.stack;
+        stack.push_nil();
+        while stack.next(-2) {
+            stack.push_copy(-2);
+            self.value(depth + 1)?;
+            if with_values {
+                self.value(depth + 1)?;
+            } else {
+                stack.pop(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// An array ends at the first nil.
+    fn array(&mut self, depth: usize) -> Result<(), Raised> {
+        let stack = self.stack;
+        let mut len = 0;
+        loop {
+            stack.raw_get_index(-1, len + 1);
+            let ended = stack.type_of(-1) == Type::Nil;
+            stack.pop(1);
+            if ended {
+                break;
+            }
+            stack.spend(8)?;
+            len += 1;
+        }
+        self.reply.array(len as usize);
+        for index in 1..=len {
+            stack.raw_get_index(-1, index);
+            self.value(depth + 1)?;
+        }
+        Ok(())
+    }
 }
 
-fn count_entries(stack: &Stack<'_>) -> usize {
+/// Text for a line of its own: line breaks would end it early.
+fn one_line(bytes: &[u8]) -> Vec<u8> {
+    let mut line = c_string(bytes).to_vec();
+    for byte in &mut line {
+        if matches!(byte, b'\r' | b'\n') {
+            *byte = b' ';
+        }
+    }
+    line
+}
+
+/// As much of a text as C takes it for.
+pub fn c_string(bytes: &[u8]) -> &[u8] {
+    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
+}
+
+fn count_entries(stack: &Stack<'_>) -> Result<usize, Raised> {
     let mut count = 0;
     stack.push_nil();
     while stack.next(-2) {
         stack.pop(1);
+        stack.spend(8)?;
         count += 1;
     }
-    count
-}
-
-/// Writes the keys of the table on top, with their values or without.
-fn write_entries(
-    stack: &Stack<'_>,
-    reply: &mut dyn Reply,
-    protocol: Protocol,
-    depth: usize,
-    with_values: bool,
-) {
-    stack.push_nil();
-    while stack.next(-2) {
-        stack.push_copy(-2);
-        write_value(stack, reply, protocol, depth + 1);
-        if with_values {
-            write_value(stack, reply, protocol, depth + 1);
-        } else {
-            stack.pop(1);
-        }
-    }
-}
-
-/// An array ends at the first nil.
-fn write_array(stack: &Stack<'_>, reply: &mut dyn Reply, protocol: Protocol, depth: usize) {
-    let mut len = 0;
-    loop {
-        stack.raw_get_index(-1, len + 1);
-        let ended = stack.type_of(-1) == Type::Nil;
-        stack.pop(1);
-        if ended {
-            break;
-        }
-        len += 1;
-    }
-    reply.array(len as usize);
-    for index in 1..=len {
-        stack.raw_get_index(-1, index);
-        write_value(stack, reply, protocol, depth + 1);
-    }
+    Ok(count)
 }

@@ -6,13 +6,17 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use super::{
-    Control, Error, Flags, Host, MEMORY_LIMIT, Position, Reply, error_text, finish_run, load_chunk,
-    lua::Machine, push_list, sandbox,
+    Control, Error, Flags, Host, MEMORY_LIMIT, Position, Reply, about, error_text, finish_run,
+    load_chunk, lua::Machine, push_list, sandbox, split_first_line, split_words,
 };
 use crate::reply::Protocol;
+
+/// How long the libraries of one FUNCTION RESTORE may take, each of which has its own limit too.
+const RESTORE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A function as its library registers it.
 #[derive(Clone, Debug, Default)]
@@ -83,11 +87,12 @@ impl Room {
         stack.context().session.begin_load();
         self.show(LOAD_GLOBALS);
         control.begin_load();
-        let result = self.machine.run(None, 0);
+        let problem = self.machine.run(None, 0, |stack, result| {
+            result
+                .err()
+                .map(|_position: Option<Position>| error_text(stack))
+        });
         let stack = self.machine.stack();
-        let problem = result
-            .err()
-            .map(|_position: Option<Position>| error_text(&stack));
         control.end();
         let registered = stack.context().session.end_load();
         stack.set_top(LOAD_GLOBALS as usize);
@@ -128,6 +133,13 @@ impl Functions {
         if let Some(room) = &mut self.room {
             room.machine.set_memory_limit(bytes);
         }
+    }
+
+    /// What the Lua state occupies, in bytes.
+    pub fn used_memory(&self) -> usize {
+        self.room
+            .as_ref()
+            .map_or(0, |room| room.machine.used_memory())
     }
 
     /// All libraries by name.
@@ -252,7 +264,13 @@ impl Functions {
                 restored.load(&library.source, false)?;
             }
         }
+        let began = Instant::now();
         let result = sources.iter().try_for_each(|source| {
+            if began.elapsed() > RESTORE_TIME_MAX {
+                return Err(Error::text(
+                    "ERR Error registering functions: ERR FUNCTION LOAD timeout",
+                ));
+            }
             let (name, _) = parse_metadata(source)?;
             if policy == RestorePolicy::Append && restored.libraries.contains_key(&name) {
                 return Err(about(b"ERR Library ", &name, b" already exists"));
@@ -291,14 +309,11 @@ impl Functions {
         push_list(&stack, keys);
         push_list(&stack, argv);
         self.control.begin(true);
-        let result = room.machine.run(Some(host), 2);
-        finish_run(&room.machine.stack(), result, reply);
+        room.machine.run(Some(host), 2, |stack, result| {
+            finish_run(stack, result, reply);
+        });
         self.control.end();
     }
-}
-
-fn about(before: &[u8], name: &[u8], after: &[u8]) -> Error {
-    Error::owned([before, name, after].concat())
 }
 
 fn is_name(name: &[u8]) -> bool {
@@ -317,27 +332,32 @@ fn parse_metadata(source: &[u8]) -> Result<(Vec<u8>, &[u8]), Error> {
         "ERR Library names can only contain letters, numbers, or underscores(_) and must be at \
          least one character long",
     );
-    let Some(rest) = source.strip_prefix(b"#!") else {
+    if !source.starts_with(b"#!") {
         return Err(MISSING);
-    };
-    let end = memchr::memchr(b'\n', rest).ok_or(INVALID)?;
-    let is_word = |word: &&[u8]| !word.is_empty();
-    let mut words = rest[..end].split(u8::is_ascii_whitespace).filter(is_word);
+    }
+    let (line, body) = split_first_line(source).ok_or(INVALID)?;
+    let mut words = split_words(line).ok_or(INVALID)?.into_iter();
     let engine = words.next().unwrap_or_default();
     let mut name = None;
     for word in words {
-        match word.strip_prefix(b"name=") {
-            Some(_) if name.is_some() => return Err(TWICE),
-            Some(given) => name = Some(given),
-            None => return Err(about(b"ERR Invalid metadata value given: ", word, b"")),
+        let gives_name = word
+            .get(..5)
+            .is_some_and(|key| key.eq_ignore_ascii_case(b"name="));
+        if !gives_name {
+            return Err(about(b"ERR Invalid metadata value given: ", &word, b""));
         }
+        if name.is_some() {
+            return Err(TWICE);
+        }
+        name = Some(word[5..].to_vec());
     }
     let name = name.ok_or(UNNAMED)?;
-    if !is_name(name) {
+    if !is_name(&name) {
         return Err(NAME);
     }
+    let engine = engine.strip_prefix(b"#!").unwrap_or(&engine);
     if !engine.eq_ignore_ascii_case(b"lua") {
         return Err(about(b"ERR Engine '", engine, b"' not found"));
     }
-    Ok((name.to_vec(), &rest[end..]))
+    Ok((name, body))
 }

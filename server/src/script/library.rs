@@ -15,7 +15,7 @@ pub mod strings;
 pub mod structs;
 pub mod tables;
 
-use super::lua::{Outcome, Stack};
+use super::lua::{Outcome, Stack, Type};
 
 /// Fills the new table at the second index, given `LuaJIT`'s own globals at the first.
 type Open = fn(&Stack<'_>, i32, i32);
@@ -72,12 +72,20 @@ fn open_bit(stack: &Stack<'_>, original: i32, bit: i32) {
     add_natives!(stack, bit, { "tohex" => to_hex });
 }
 
+/// A number's lowest 32 bits, as the library takes them.
+fn to_bits(value: f64) -> u32 {
+    /// Adding this leaves them at the end of the double.
+    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    (value + SHIFT).to_bits() as u32
+}
+
 /// At most eight digits, in upper case for a negative count: `LuaJIT`'s own pads much further.
 fn to_hex(stack: &Stack<'_>) -> Outcome {
-    /// Adding this leaves a number's lowest 32 bits at the end of the double.
-    const TO_BITS: f64 = 6_755_399_441_055_744.0;
-    let value = (stack.check_number(1)? + TO_BITS).to_bits() as u32;
-    let count = stack.optional_integer(2, 8)?;
+    let value = to_bits(stack.check_number(1)?);
+    let count = match stack.type_of(2) {
+        Type::None => 8,
+        _ => to_bits(stack.check_number(2)?) as i32,
+    };
     let digits = if count < 0 {
         format!("{value:08X}")
     } else {

@@ -17,6 +17,7 @@ use std::{
     ptr::{self, NonNull},
     slice,
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use mlua::ffi::{self, lua_State};
@@ -38,8 +39,19 @@ const SMALL: usize = 4 << 20;
 const PAUSE_WHEN_SMALL: c_int = 1000;
 const PAUSE: c_int = 200;
 
-/// Instructions between two looks at the clock and at the kill request.
+/// Instructions between two looks at the clock and at the kill request, while none of them can
+/// take long.
 const INSTRUCTIONS_PER_LOOK: c_int = 10_000;
+
+/// A block of so many bytes makes instructions slow: it is a long string to compare or to
+/// copy, or a large table to walk through.
+const LARGE_BLOCK: usize = 1 << 15;
+
+/// What instructions may go through between two looks, in bytes: a tenth of a second's work.
+const BYTES_PER_LOOK: usize = 1 << 28;
+
+/// What natives may do between two looks, in steps of about a nanosecond.
+const EFFORT_PER_LOOK: usize = 1 << 20;
 
 /// An error value lies on top of the stack, to be raised.
 #[derive(Debug)]
@@ -114,6 +126,9 @@ pub struct Position {
 /// the state.
 pub struct Context {
     memory: Memory,
+    large: Large,
+    /// What natives did since the last look.
+    effort: Cell<usize>,
     pub control: Arc<Control>,
     host: Cell<Option<NonNull<dyn Host>>>,
     nesting: Cell<u32>,
@@ -130,7 +145,64 @@ struct Memory {
     limited: Cell<bool>,
     /// Whether the state was large when it was last looked at.
     large: Cell<bool>,
+    /// An error about the memory is on its way, which may take some more.
+    failing: Cell<bool>,
     inner: Cell<Option<(ffi::lua_Alloc, *mut c_void)>>,
+}
+
+/// The large blocks that a state has, which tell how long an instruction may take.
+struct Large {
+    state: Cell<*mut lua_State>,
+    /// How many there are by the power of two of their size.
+    counts: [Cell<u32>; usize::BITS as usize],
+    /// The sizes of which there are any, a bit each.
+    sizes: Cell<usize>,
+    /// How many instructions the hook lets pass.
+    pace: Cell<c_int>,
+}
+
+impl Large {
+    fn new() -> Large {
+        Large {
+            state: Cell::new(ptr::null_mut()),
+            counts: std::array::from_fn(|_| Cell::new(0)),
+            sizes: Cell::new(0),
+            pace: Cell::new(INSTRUCTIONS_PER_LOOK),
+        }
+    }
+
+    /// Takes note of a block that changed its size.
+    fn note(&self, old_size: usize, new_size: usize) {
+        if old_size >= LARGE_BLOCK {
+            let count = &self.counts[old_size.ilog2() as usize];
+            count.set(count.get().saturating_sub(1));
+            if count.get() == 0 {
+                self.sizes.set(self.sizes.get() & !(1 << old_size.ilog2()));
+            }
+        }
+        if new_size >= LARGE_BLOCK {
+            let count = &self.counts[new_size.ilog2() as usize];
+            count.set(count.get() + 1);
+            self.sizes.set(self.sizes.get() | 1 << new_size.ilog2());
+        }
+    }
+
+    /// How many instructions may pass by what there is.
+    fn wanted_pace(&self) -> c_int {
+        let largest = self.sizes.get().checked_ilog2().unwrap_or(0);
+        let count = BYTES_PER_LOOK >> (largest + 1);
+        c_int::try_from(count).map_or(INSTRUCTIONS_PER_LOOK, |count| {
+            count.clamp(1, INSTRUCTIONS_PER_LOOK)
+        })
+    }
+}
+
+impl Memory {
+    /// Lua code begins or ends to run.
+    fn set_limited(&self, limited: bool) {
+        self.limited.set(limited);
+        self.failing.set(false);
+    }
 }
 
 /// A Lua state and all that belongs to it.
@@ -152,8 +224,11 @@ impl Machine {
                 limit: Cell::new(memory_limit),
                 limited: Cell::new(false),
                 large: Cell::new(false),
+                failing: Cell::new(false),
                 inner: Cell::new(None),
             },
+            large: Large::new(),
+            effort: Cell::new(0),
             control,
             host: Cell::new(None),
             nesting: Cell::new(0),
@@ -175,7 +250,8 @@ impl Machine {
                 .cast_mut()
                 .cast::<c_void>();
             ffi::lua_setallocf(state, allocate, address);
-            ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, INSTRUCTIONS_PER_LOOK);
+            context.large.state.set(state);
+            set_pace(&context, INSTRUCTIONS_PER_LOOK);
             ffi::lua_pushcclosure(state, entry_of(&note_position), 0);
             ffi::lua_gc(state, ffi::LUA_GCSETPAUSE, PAUSE_WHEN_SMALL);
             Some(Machine { state, context })
@@ -200,12 +276,14 @@ impl Machine {
     }
 
     /// Calls the function below `arguments` values on top of the stack. The result, or the
-    /// error value, takes their place. The natives that it leads to find the host.
-    pub fn run(
+    /// error value, takes their place, and `finish` makes something of it. The natives that
+    /// both lead to find the host.
+    pub fn run<T>(
         &mut self,
         host: Option<&mut dyn Host>,
         arguments: usize,
-    ) -> Result<(), Option<Position>> {
+        finish: impl FnOnce(&Stack<'_>, Result<(), Option<Position>>) -> T,
+    ) -> T {
         let context = &*self.context;
         // SAFETY: only the lifetime is forgotten, and the pointer is gone before it ends.
         let host = host.map(|host| unsafe {
@@ -215,8 +293,9 @@ impl Machine {
         });
         context.host.set(host);
         let result = self.call_main(arguments);
+        let finished = finish(&self.stack(), result);
         self.context.host.set(None);
-        result
+        finished
     }
 
     fn call_main(&mut self, arguments: usize) -> Result<(), Option<Position>> {
@@ -225,18 +304,13 @@ impl Machine {
         context.nesting.set(0);
         // SAFETY: the function and its arguments are on the stack.
         unsafe {
-            context.memory.limited.set(true);
+            context.memory.set_limited(true);
             let status = ffi::lua_pcall(self.state, arguments as c_int, 1, HANDLER);
-            context.memory.limited.set(false);
+            context.memory.set_limited(false);
             set_pause(self.state, context);
             if context.control.is_killed() {
                 // The hook was re-armed for every instruction.
-                ffi::lua_sethook(
-                    self.state,
-                    Some(look),
-                    ffi::LUA_MASKCOUNT,
-                    INSTRUCTIONS_PER_LOOK,
-                );
+                set_pace(context, context.large.wanted_pace());
             }
             if status == ffi::LUA_OK {
                 return Ok(());
@@ -288,19 +362,48 @@ unsafe extern "C" fn allocate(
 ) -> *mut c_void {
     // SAFETY: `data` is the context that `Machine::new` gave, which outlives the state.
     unsafe {
-        let memory = &(*data.cast::<Context>()).memory;
+        let context = &*data.cast::<Context>();
+        let memory = &context.memory;
         let Some((inner, inner_data)) = memory.inner.get() else {
             return ptr::null_mut();
         };
         let used = memory.used.get() - old_size.min(memory.used.get()) + new_size;
-        if new_size > old_size && memory.limited.get() && used > memory.limit.get() {
+        let limited = memory.limited.get() && !memory.failing.get();
+        if new_size > old_size && limited && used > memory.limit.get() {
             return ptr::null_mut();
         }
         let block = inner(inner_data, block, old_size, new_size);
         if new_size == 0 || !block.is_null() {
             memory.used.set(used);
+            if old_size.max(new_size) >= LARGE_BLOCK {
+                note_large(context, old_size, new_size);
+            }
         }
         block
+    }
+}
+
+/// Has the hook come sooner when there is a larger block than before. When the largest is gone
+/// the hook itself slows down again.
+unsafe fn note_large(context: &Context, old_size: usize, new_size: usize) {
+    context.large.note(old_size, new_size);
+    let pace = context.large.wanted_pace();
+    if pace < context.large.pace.get() && !context.control.is_killed() {
+        // SAFETY: the caller's state is alive; a hook may be set at any time, even from a signal.
+        unsafe { set_pace(context, pace) }
+    }
+}
+
+unsafe fn set_pace(context: &Context, pace: c_int) {
+    context.large.pace.set(pace);
+    // SAFETY: the caller's state is alive.
+    unsafe {
+        ffi::lua_sethook(
+            context.large.state.get(),
+            Some(look),
+            ffi::LUA_MASKCOUNT,
+            pace,
+        );
     }
 }
 
@@ -318,6 +421,8 @@ unsafe extern "C-unwind" fn look(state: *mut lua_State, _record: *mut ffi::lua_D
             // instruction raises it again.
             let mask = ffi::LUA_MASKCOUNT | ffi::LUA_MASKLINE;
             ffi::lua_sethook(state, Some(look), mask, 1);
+        } else if context.large.pace.get() < context.large.wanted_pace() {
+            set_pace(context, context.large.wanted_pace());
         }
         context.memory.limited.set(limited);
         if killed {
@@ -329,6 +434,10 @@ unsafe extern "C-unwind" fn look(state: *mut lua_State, _record: *mut ffi::lua_D
 fn looked_and_killed(context: &Context) -> bool {
     let look = || match context.control.look() {
         Verdict::Continue => false,
+        Verdict::StillBusy => {
+            with_host_of(context, |host| host.on_look());
+            false
+        }
         Verdict::End => true,
         Verdict::NowBusy => {
             with_host_of(context, |host| {
@@ -409,6 +518,7 @@ where
         let outcome = catch_unwind(AssertUnwindSafe(|| native(&stack)));
         let result = match outcome {
             Ok(Ok(_)) if limited && memory.used.get() > memory.limit.get() => {
+                memory.failing.set(true);
                 push_bytes(state, b"not enough memory");
                 -1
             }
@@ -546,7 +656,18 @@ impl<'a> Stack<'a> {
     pub fn text(&self, index: i32) -> Option<&[u8]> {
         unsafe {
             match ffi::lua_type(self.state, index) {
-                ffi::LUA_TSTRING | ffi::LUA_TNUMBER => Some(self.raw_bytes(index)),
+                ffi::LUA_TSTRING => Some(self.raw_bytes(index)),
+                ffi::LUA_TNUMBER => {
+                    // `LuaJIT` prints these without their sign.
+                    let value = ffi::lua_tonumber(self.state, index);
+                    if value.is_nan() {
+                        let index = self.absolute(index);
+                        let name = super::numbers::name_of_special(value).unwrap_or_default();
+                        self.push_bytes(name.as_bytes());
+                        self.replace(index);
+                    }
+                    Some(self.raw_bytes(index))
+                }
                 _ => None,
             }
         }
@@ -693,6 +814,10 @@ impl<'a> Stack<'a> {
         unsafe { ffi::lua_next(self.state, table) != 0 }
     }
 
+    pub fn raw_equal(&self, one: i32, other: i32) -> bool {
+        unsafe { ffi::lua_rawequal(self.state, one, other) != 0 }
+    }
+
     /// Pushes the value's metatable if it has one.
     pub fn metatable(&self, index: i32) -> bool {
         unsafe { ffi::lua_getmetatable(self.state, index) != 0 }
@@ -776,19 +901,27 @@ impl<'a> Stack<'a> {
         terminated.extend(name.iter().copied().take_while(|&byte| byte != 0));
         terminated.push(0);
         let memory = &self.context.memory;
-        // SAFETY: loading is a protected call of its own.
+        let mut reader = SourceReader {
+            context: self.context,
+            rest: source,
+            began: Instant::now(),
+            gave_up: false,
+        };
+        // SAFETY: loading is a protected call of its own, and the reader outlives it.
         let status = unsafe {
-            memory.limited.set(true);
-            let (start, len) = (source.as_ptr().cast::<c_char>(), source.len());
-            let status = ffi::luaL_loadbuffer(self.state, start, len, terminated.as_ptr().cast());
-            memory.limited.set(false);
+            memory.set_limited(true);
+            let data = (&raw mut reader).cast::<c_void>();
+            let status = ffi::lua_load(self.state, read_source, data, terminated.as_ptr().cast());
+            memory.set_limited(false);
             status
         };
-        if status == ffi::LUA_OK {
-            Ok(())
-        } else {
-            Err(Raised)
+        if reader.gave_up {
+            self.pop(1);
+            self.push_bytes(reader.problem().as_bytes());
+        } else if status == ffi::LUA_OK {
+            return Ok(());
         }
+        Err(Raised)
     }
 
     /// Calls the function below `arguments` values on top of the stack; `results` (or all
@@ -803,9 +936,9 @@ impl<'a> Stack<'a> {
             return Err(Raised);
         }
         self.context.nesting.set(nesting + 1);
-        self.context.memory.limited.set(true);
+        self.context.memory.set_limited(true);
         let status = unsafe { ffi::lua_pcall(self.state, arguments as c_int, results, 0) };
-        self.context.memory.limited.set(false);
+        self.context.memory.set_limited(false);
         self.context.nesting.set(nesting);
         if status == ffi::LUA_OK {
             Ok(())
@@ -823,10 +956,10 @@ impl<'a> Stack<'a> {
             return Err(Raised);
         }
         self.context.nesting.set(nesting + 1);
-        self.context.memory.limited.set(true);
+        self.context.memory.set_limited(true);
         let status =
             unsafe { ffi::lua_pcall(self.state, arguments as c_int, ffi::LUA_MULTRET, handler) };
-        self.context.memory.limited.set(false);
+        self.context.memory.set_limited(false);
         self.context.nesting.set(nesting);
         if status == ffi::LUA_OK {
             Ok(())
@@ -847,6 +980,17 @@ impl<'a> Stack<'a> {
             return Err(Raised);
         }
         Ok(())
+    }
+
+    /// Counts what a native does, in steps of about a nanosecond, and looks from time to time.
+    pub fn spend(&self, steps: usize) -> Result<(), Raised> {
+        let effort = self.context.effort.get() + steps;
+        if effort < EFFORT_PER_LOOK {
+            self.context.effort.set(effort);
+            return Ok(());
+        }
+        self.context.effort.set(0);
+        self.look()
     }
 
     /// Resumes the coroutine at `thread` with the topmost `arguments` values. Its results
@@ -875,9 +1019,9 @@ impl<'a> Stack<'a> {
             }
             ffi::lua_xmove(self.state, other, arguments as c_int);
             self.context.nesting.set(nesting + 1);
-            self.context.memory.limited.set(true);
+            self.context.memory.set_limited(true);
             let status = ffi::lua_resume_(other, arguments as c_int);
-            self.context.memory.limited.set(false);
+            self.context.memory.set_limited(false);
             self.context.nesting.set(nesting);
             if status != ffi::LUA_OK && status != ffi::LUA_YIELD {
                 ffi::lua_xmove(other, self.state, 1);
@@ -986,6 +1130,10 @@ impl<'a> Stack<'a> {
 
     /// `bad argument #1 to 'name' (…)`.
     pub fn bad_argument(&self, number: usize, problem: &str) -> Raised {
+        self.bad_argument_bytes(number, problem.as_bytes())
+    }
+
+    pub fn bad_argument_bytes(&self, number: usize, problem: &[u8]) -> Raised {
         let (mut name, mut method) = (Vec::from(b"?"), false);
         if let Some(record) = self.record(0, c"n") {
             // SAFETY: `n` filled both texts, or left the first one empty.
@@ -997,11 +1145,13 @@ impl<'a> Stack<'a> {
             }
         }
         let name = String::from_utf8_lossy(&name);
-        if method && number == 1 {
-            return self.fail(&format!("calling '{name}' on bad self ({problem})"));
-        }
-        let number = number.saturating_sub(usize::from(method));
-        self.fail(&format!("bad argument #{number} to '{name}' ({problem})"))
+        let what = if method && number == 1 {
+            format!("calling '{name}' on bad self (")
+        } else {
+            let number = number.saturating_sub(usize::from(method));
+            format!("bad argument #{number} to '{name}' (")
+        };
+        self.fail_bytes(&[what.as_bytes(), problem, b")"].concat())
     }
 
     /// `bad argument #1 to 'name' (table expected, got nil)`.
@@ -1086,6 +1236,57 @@ impl<'a> Stack<'a> {
     /// Lua itself in a `for` loop.
     pub fn push_next_function(&self) {
         unsafe { ffi::lua_pushcclosure(self.state, next_key, 0) }
+    }
+}
+
+/// Hands a source to the compiler piece by piece, so that one which takes too long to compile,
+/// such as an expression of a million terms, can be given up.
+struct SourceReader<'a> {
+    context: &'a Context,
+    rest: &'a [u8],
+    began: Instant,
+    gave_up: bool,
+}
+
+impl SourceReader<'_> {
+    fn next(&mut self) -> &[u8] {
+        const PIECE: usize = 256;
+        const TIME_MAX: Duration = Duration::from_secs(1);
+        let runs = self.context.control.runs();
+        self.gave_up |= if runs {
+            looked_and_killed(self.context)
+        } else {
+            self.began.elapsed() > TIME_MAX
+        };
+        let len = if self.gave_up {
+            0
+        } else {
+            self.rest.len().min(PIECE)
+        };
+        let (piece, rest) = self.rest.split_at(len);
+        self.rest = rest;
+        piece
+    }
+
+    fn problem(&self) -> &'static str {
+        if self.context.control.is_killed() {
+            self.context.control.killed_message()
+        } else {
+            "script too complex to compile"
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn read_source(
+    _state: *mut lua_State,
+    data: *mut c_void,
+    len: *mut usize,
+) -> *const c_char {
+    // SAFETY: `data` is the reader that `load` gave, and the source outlives the loading.
+    unsafe {
+        let piece = (*data.cast::<SourceReader<'_>>()).next();
+        *len = piece.len();
+        piece.as_ptr().cast()
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::ffi::CStr;
 
-use super::lua::print_float;
+use super::{convert::c_string, lua::print_float};
 use crate::number::Hexadecimal;
 
-/// Reads a number as C's `strtod` does, white space around it allowed and nothing else.
+/// Reads a number as C's `strtod` does, white space around it allowed and nothing else but what
+/// follows a zero byte.
 pub fn parse(text: &[u8]) -> Option<f64> {
-    let text = trim(text);
+    let text = trim(c_string(text));
     let (negative, digits) = match text.split_first()? {
         (b'-', rest) => (true, rest),
         (b'+', rest) => (false, rest),

@@ -76,7 +76,7 @@ pub fn push_loading_globals(stack: &Stack<'_>) {
     stack.push_table(0, 16);
     library::server::open_for_loading(stack, stack.absolute(-1));
     refuse_missing(stack);
-    wrap(stack);
+    wrap_with_metatable(stack);
     stack.push_copy(-1);
     stack.raw_set_field(globals, "redis");
     stack.raw_set_field(globals, "server");
@@ -137,24 +137,12 @@ pub fn push_plain_globals(stack: &Stack<'_>, globals: i32) {
 
 /// Puts the proxy of the globals in force and into itself.
 fn finish(stack: &Stack<'_>, globals: i32) {
-    // A name that is in no table is an error.
-    stack.push_table(0, 1);
-    stack.push_native(missing_global);
-    stack.raw_set_field(-2, "__index");
-    stack.push_copy(-1);
-    stack.set_metatable(globals);
-    wrap(stack);
-    let face = stack.absolute(-1);
     stack.push_copy(globals);
-    wrap(stack);
-    stack.metatable(-1);
-    stack.push_copy(face);
-    stack.raw_set_field(-2, "face");
-    stack.pop(1);
+    refuse_missing(stack);
+    wrap_with_metatable(stack);
     stack.push_copy(-1);
     stack.raw_set_field(globals, "_G");
     stack.set_globals();
-    stack.pop(1);
 }
 
 /// Lets `("x"):rep(3)` find the string functions.
@@ -193,6 +181,19 @@ pub fn wrap(stack: &Stack<'_>) {
     stack.raw_set(-3);
     stack.set_metatable(-2);
     stack.remove(real);
+}
+
+/// Replaces the table on top by its proxy, as which scripts also see its metatable.
+fn wrap_with_metatable(stack: &Stack<'_>) {
+    stack.metatable(-1);
+    wrap(stack);
+    stack.insert(-2);
+    wrap(stack);
+    stack.metatable(-1);
+    stack.push_copy(-3);
+    stack.raw_set_field(-2, "face");
+    stack.pop(1);
+    stack.remove(-2);
 }
 
 /// Pushes the real table behind a proxy; says no, and pushes nothing, for any other value.

@@ -246,6 +246,8 @@ struct Adapter<'a> {
     last_end: usize,
     /// The open blocks; for each whether it is a function's body.
     blocks: Vec<bool>,
+    /// How many of them are.
+    functions: usize,
     braces: usize,
     parens: usize,
     /// Calls of natives that a function ends with, innermost last.
@@ -279,6 +281,7 @@ impl<'a> Adapter<'a> {
             undo_tail_calls,
             last_end: 0,
             blocks: Vec::new(),
+            functions: 0,
             braces: 0,
             parens: 0,
             last_calls: Vec::new(),
@@ -355,6 +358,7 @@ impl<'a> Adapter<'a> {
                     self.disguise(1, &[byte]);
                 }
                 (b'.', b'.') if self.is_assignment() => self.disguise(2, b".."),
+                (b'.', b'.') => self.at += 2 + usize::from(self.peek(2) == b'.'),
                 (byte @ (0x80.. | b'!' | b'~' | b'&' | b'|' | b'?'), _) => {
                     self.disguise(1, &[byte]);
                 }
@@ -405,10 +409,14 @@ impl<'a> Adapter<'a> {
             self.end_return();
         }
         match word {
-            b"function" => self.blocks.push(true),
+            b"function" => {
+                self.blocks.push(true);
+                self.functions += 1;
+            }
             b"do" | b"if" | b"repeat" => self.blocks.push(false),
             b"end" | b"until" => {
-                self.blocks.pop();
+                let is_function = self.blocks.pop() == Some(true);
+                self.functions -= usize::from(is_function);
             }
             b"return" => self.begin_return(self.at + word.len()),
             _ => {}
@@ -417,7 +425,7 @@ impl<'a> Adapter<'a> {
 
     /// A `return` whose expression begins at a place.
     fn begin_return(&mut self, start: usize) {
-        if !self.blocks.contains(&true) {
+        if self.functions == 0 {
             self.returning = Some((self.blocks.len(), self.braces, start));
         } else if self.undo_tail_calls && calls_native(&self.source[start..]) {
             let (blocks, braces, parens) = (self.blocks.len(), self.braces, self.parens);
@@ -612,7 +620,8 @@ struct LastCall {
 fn calls_native(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     let is_path = |byte: &&u8| is_word(**byte) || **byte == b'.';
-    let len = text.iter().take_while(is_path).count();
+    // None of them has a longer name.
+    let len = text.iter().take(40).take_while(is_path).count();
     let (path, rest) = text.split_at(len);
     let one_value = match path.iter().position(|&byte| byte == b'.') {
         Some(dot) => matches!(
@@ -725,6 +734,7 @@ mod tests {
             "return [==[ \\x41 ]] goto a ]==], \"é\"",
             "local goto = 1 return goto",
             "return a[b[1]]",
+            "return a..1.5 ...2",
         ] {
             assert!(
                 matches!(adapt(source.as_bytes()).text, Cow::Borrowed(_)),

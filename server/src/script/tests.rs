@@ -91,6 +91,9 @@ impl Reply for Text {
     }
     fn rewind(&mut self, mark: usize) {
         self.out.truncate(mark);
+        if mark == 0 {
+            self.open.clear();
+        }
     }
 }
 
@@ -99,6 +102,7 @@ struct FakeHost {
     control: Arc<Control>,
     became_busy: usize,
     kill_when_busy: bool,
+    ticks: usize,
 }
 
 impl Host for FakeHost {
@@ -138,6 +142,16 @@ impl Host for FakeHost {
                 reply.error(&Error::SYNTAX);
                 reply.integer(9);
             }
+            (b"tick", _) => {
+                self.ticks += 1;
+                reply.ok();
+            }
+            // Whoever asks for the script's end does it now, and the hook does not know yet.
+            (b"doom", _) => {
+                let asked = self.control.kill(Killer::Shutdown);
+                assert_eq!(asked, Ok(()), "a script runs");
+                reply.ok();
+            }
             (b"panic", _) => panic!("a handler's fault"),
             _ => reply.error(&Error::text("ERR Unknown command called from script")),
         }
@@ -172,6 +186,7 @@ impl Bench {
             control: Arc::clone(&control),
             became_busy: 0,
             kill_when_busy: false,
+            ticks: 0,
         };
         Bench {
             scripts: Scripts::new(control),
@@ -463,6 +478,119 @@ fn a_busy_script_is_noticed_once_and_can_be_killed() {
 }
 
 #[test]
+fn a_native_that_could_run_for_hours_hears_that_the_script_is_to_end() {
+    for (before, native) in [
+        ("", "('a'):rep(30000):find(('.-'):rep(12)..'b')"),
+        ("local s=('('):rep(1e6)", "s:find('%b()')"),
+        ("local s=('a'):rep(1e6)", "s:find('^(.-)%1%1%1b')"),
+        (
+            "local s,p=('a'):rep(1e6),'['..('b'):rep(1e6)..']'",
+            "s:find(p)",
+        ),
+        (
+            "local s,p=('a'):rep(1e6),'%f['..('b'):rep(1e6)..']'",
+            "s:find(p)",
+        ),
+        (
+            "local s,r=('x'):rep(1e6),('%1'):rep(1e6)",
+            "s:gsub('(y?)',r)",
+        ),
+        ("local s=('x'):rep(3e6)", "s:gsub('x',type)"),
+        (
+            "local t,k={},1e5 for i=1,k do if i%2==1 then t[i]=i t[i+1]=k+i end t[k+i]=2*i end",
+            "table.sort(t)",
+        ),
+        (
+            "local s,t=('a'):rep(1e6),{} for i=1,1e5 do t[i]=s end",
+            "table.sort(t)",
+        ),
+        (
+            "local t={} for i=1,1e5 do t[i]=i end",
+            "table.sort(t,rawequal)",
+        ),
+        ("", "table.insert({},-2^31,1)"),
+        ("local t={1} for i=1,60 do t={t,t} end", "cjson.encode(t)"),
+        (
+            "local s,t=('\\1'):rep(1e5),{} for i=1,1e5 do t[i]=s end",
+            "cjson.encode(t)",
+        ),
+        (
+            "local t={1} for i=1,15 do t={t,t,t,t,t,t,t,t,t,t} end",
+            "cmsgpack.pack(t)",
+        ),
+        ("local f=('x'):rep(2e7)", "struct.size(f)"),
+        ("local s=('a'):rep(2e7)", "redis.sha1hex(s)"),
+        (
+            "local s='return '..('a or '):rep(1e6)..'a'",
+            "loadstring(s)()",
+        ),
+        (
+            "local s=('%99.99f'):rep(5000) local t={} for i=1,5000 do t[i]=1e308 end",
+            "s:format(unpack(t))",
+        ),
+    ] {
+        let source = format!("{before} redis.call('doom'); {native}; redis.call('tick')");
+        let mut bench = Bench::new();
+        assert_eq!(
+            bench.eval(&source),
+            "-ERR Script killed by user with SCRIPT KILL. script: on @user_script:1.",
+            "{source}"
+        );
+        assert_eq!(bench.host.ticks, 0, "{source}");
+        assert_eq!(bench.eval("return 1"), ":1", "{source}");
+    }
+}
+
+#[test]
+fn instructions_that_take_long_are_looked_at_more_often() {
+    for (before, instruction) in [
+        (
+            "local a,b=('a'):rep(4e6)..'x',('a'):rep(4e6)..'y'",
+            "local c=a<b",
+        ),
+        ("local a=('a'):rep(4e6)", "local c=a..'x'"),
+        ("local a=('a'):rep(4e6)", "a:upper()"),
+        ("local t={} for i=1,5e5 do t[i]=i end", "table.maxn(t)"),
+    ] {
+        let mut bench = Bench::new();
+        bench.eval(&format!(
+            "{before} redis.call('doom') while true do {instruction}; redis.call('tick') end"
+        ));
+        assert!(bench.host.ticks < 50, "{instruction}: {}", bench.host.ticks);
+    }
+    // What is gone slows nobody down: the hook came for every ten thousandth instruction again.
+    let mut bench = Bench::new();
+    bench.eval(
+        "local s=('a'):rep(1e7) s=nil select('#',1,2,3,4,5,6,7,8,9) collectgarbage() for i=1,1e5 do end \
+         redis.call('doom') while true do redis.call('tick') end",
+    );
+    assert!(bench.host.ticks > 200, "{}", bench.host.ticks);
+}
+
+#[test]
+fn a_result_that_grows_by_being_shared_is_bounded_and_can_be_ended() {
+    let mut bench = Bench::new();
+    let source = "local t={1} for i=1,60 do t={t,t} end return t";
+    bench.scripts.set_memory_limit(16 << 20);
+    assert_eq!(bench.eval(source), "-ERR not enough memory");
+    assert_eq!(
+        bench.eval(&format!("redis.call('doom') {source}")),
+        "-ERR Script killed by user with SCRIPT KILL."
+    );
+    assert_eq!(bench.eval("return {1,{2}}"), "[:1 [:2]]");
+}
+
+#[test]
+fn a_source_that_takes_too_long_to_compile_is_refused() {
+    let source = format!("return {}a", "a or ".repeat(3_000_000));
+    let reply = Bench::new().eval(&source);
+    assert_eq!(
+        reply,
+        "-ERR Error compiling script (new function): script too complex to compile"
+    );
+}
+
+#[test]
 fn a_script_that_wrote_is_not_killed() {
     let control = Control::default();
     control.begin(false);
@@ -471,7 +599,7 @@ fn a_script_that_wrote_is_not_killed() {
     control.note_write();
     control.set_threshold_ms(1);
     while control.look() != control::Verdict::NowBusy {}
-    assert_eq!(control.kill(Killer::Function), Err(Refusal::OtherKind));
+    assert_eq!(control.kill(Killer::Function), Err(Refusal::HasWritten));
     assert_eq!(control.kill(Killer::Script), Err(Refusal::HasWritten));
     assert_eq!(control.kill(Killer::Shutdown), Ok(()));
     assert_eq!(control.look(), control::Verdict::End);

@@ -2,14 +2,13 @@
 
 use super::{add_natives, take_over};
 use crate::script::{
+    convert::c_string,
     lua::{Outcome, Raised, Stack, Type},
     numbers, sandbox, source,
 };
 
 pub fn open(stack: &Stack<'_>, original: i32, globals: i32) {
-    let names = [
-        "error", "gcinfo", "ipairs", "rawequal", "select", "type", "unpack",
-    ];
+    let names = ["error", "gcinfo", "rawequal", "select", "type", "unpack"];
     take_over(stack, original, None, globals, &names);
     add_natives!(stack, globals, {
         "__redis__err__handler" => pass_error,
@@ -32,6 +31,13 @@ pub fn open(stack: &Stack<'_>, original: i32, globals: i32) {
     stack.raw_get_field(original, "next");
     stack.push_closure(pairs, 1);
     stack.raw_set_field(globals, "pairs");
+    stack.raw_get_field(original, "ipairs");
+    stack.push_table(0, 0);
+    // The function that steps, which it gives to every loop.
+    if stack.call(1, Some(1)).is_ok() {
+        stack.push_closure(ipairs, 1);
+        stack.raw_set_field(globals, "ipairs");
+    }
     stack.push_bytes(b"Lua 5.1");
     stack.raw_set_field(globals, "_VERSION");
 }
@@ -70,7 +76,7 @@ fn collect_garbage(stack: &Stack<'_>) -> Outcome {
     };
     let result = match option {
         b"collect" => {
-            stack.collect(None);
+            collect_all(stack)?;
             0.0
         }
         b"count" => stack.used_memory() as f64 / 1024.0,
@@ -89,6 +95,23 @@ fn collect_garbage(stack: &Stack<'_>) -> Outcome {
     };
     stack.push_number(result);
     Ok(1)
+}
+
+/// Where there is much to collect, it is done in steps, so that the script can be ended.
+fn collect_all(stack: &Stack<'_>) -> Result<(), Raised> {
+    const MUCH: usize = 64 << 20;
+    const STEP: usize = 2000;
+    if stack.used_memory() < MUCH {
+        stack.collect(None);
+        return Ok(());
+    }
+    // What the cycle at hand takes for alive only the next one can free.
+    for _ in 0..2 {
+        while !stack.collect(Some(0)) {
+            stack.spend(STEP)?;
+        }
+    }
+    Ok(())
 }
 
 fn get_metatable(stack: &Stack<'_>) -> Outcome {
@@ -176,10 +199,18 @@ fn pairs(stack: &Stack<'_>) -> Outcome {
     Ok(3)
 }
 
+fn ipairs(stack: &Stack<'_>) -> Outcome {
+    stack.check_table(1)?;
+    stack.push_copy(stack.kept(1));
+    stack.push_copy(1);
+    stack.push_number(0.0);
+    Ok(3)
+}
+
 /// The error of a command, a table, reaches the caller of `pcall` as its text.
 fn protected_call(stack: &Stack<'_>) -> Outcome {
     if stack.top() == 0 {
-        stack.push_bytes(b"bad argument #1 to 'pcall' (value expected)");
+        stack.push_bytes(b"attempt to call a boolean value");
         return failed(stack);
     }
     if let Ok(()) = stack.call(stack.top() - 1, None) {
@@ -296,6 +327,9 @@ pub fn compile(stack: &Stack<'_>, text: &[u8], name: &[u8]) -> Outcome {
     if stack.load(&adapted.text, name).is_ok() {
         return Ok(1);
     }
+    if stack.is_killed() {
+        return Err(Raised);
+    }
     let message = adapted.restore(stack.bytes(-1).unwrap_or_default());
     stack.push_nil();
     stack.push_bytes(&message);
@@ -330,7 +364,7 @@ fn to_number(stack: &Stack<'_>) -> Outcome {
 
 /// Reads an unsigned integer as C's `strtoul` does: a sign and, in base 16, `0x` may lead.
 fn parse_in_base(text: &[u8], base: u32) -> Option<f64> {
-    let text = std::str::from_utf8(text)
+    let text = std::str::from_utf8(c_string(text))
         .ok()?
         .trim_matches([' ', '\t', '\n', '\r', '\x0B', '\x0C']);
     let (negative, mut digits) = match text.strip_prefix('-') {

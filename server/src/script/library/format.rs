@@ -2,10 +2,8 @@
 
 use std::ffi::CString;
 
-use crate::script::{
-    lua::{Outcome, Raised, Stack, print_float},
-    numbers,
-};
+use super::msgpack::to_bits;
+use crate::script::lua::{Outcome, Raised, Stack, print_float};
 
 /// A conversion: what stands between `%` and its letter.
 #[derive(Default)]
@@ -22,11 +20,10 @@ struct Spec {
 pub fn format(stack: &Stack<'_>) -> Outcome {
     let template = stack.check_text(1)?;
     let (mut out, mut argument, mut rest) = (Vec::new(), 1, template);
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        if byte != b'%' {
-            out.push(byte);
-        } else if rest.first() == Some(&b'%') {
+    while let Some(plain) = memchr::memchr(b'%', rest) {
+        out.extend_from_slice(&rest[..plain]);
+        rest = &rest[plain + 1..];
+        if rest.first() == Some(&b'%') {
             out.push(b'%');
             rest = &rest[1..];
         } else {
@@ -37,9 +34,13 @@ pub fn format(stack: &Stack<'_>) -> Outcome {
             let (spec, after) = parse(stack, rest)?;
             let letter = after.first().copied().unwrap_or(0);
             rest = after.get(1..).unwrap_or_default();
+            let before = out.len();
             convert(stack, &spec, letter, argument, &mut out)?;
+            stack.check_memory(out.len())?;
+            stack.spend(out.len() - before)?;
         }
     }
+    out.extend_from_slice(rest);
     stack.push_bytes(&out);
     Ok(1)
 }
@@ -96,7 +97,13 @@ fn convert(
 ) -> Result<(), Raised> {
     match letter {
         b'c' => {
-            let byte = stack.check_number(argument).map(numbers::truncate)? as u8;
+            let value = stack.check_number(argument)?;
+            // Cut to 32 bits, of which what does not fit is the least number.
+            let byte = if value.abs() < 2_147_483_648.0 {
+                value as i32 as u8
+            } else {
+                0
+            };
             spec.pad(&[byte], out);
             // C's strings end at a zero byte.
             if byte == 0 {
@@ -114,11 +121,11 @@ fn convert(
             );
         }
         b'u' => {
-            let value = unsigned(stack.check_number(argument)?);
+            let value = to_bits(stack.check_number(argument)?);
             spec.write_integer("", &value.to_string(), out);
         }
         b'o' | b'x' | b'X' => {
-            let value = unsigned(stack.check_number(argument)?);
+            let value = to_bits(stack.check_number(argument)?);
             spec.write_radix(letter, value, out);
         }
         b'e' | b'E' | b'f' | b'g' | b'G' => {
@@ -136,15 +143,6 @@ fn convert(
         }
     }
     Ok(())
-}
-
-/// Negative numbers and large ones wrap, as the references' conversion does.
-fn unsigned(value: f64) -> u64 {
-    if value < 0.0 {
-        numbers::truncate(value) as u64
-    } else {
-        value as u64
-    }
 }
 
 fn sign_of(negative: bool, spec: &Spec) -> &'static str {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use super::add_natives;
 use crate::script::{
+    convert::c_string,
     lua::{Outcome, Raised, Stack, Type},
     numbers,
 };
@@ -152,7 +153,7 @@ fn integer_setting(
     most: i64,
 ) -> Result<(), Raised> {
     if !stack.is_nil(argument as i32) {
-        let given = stack.check_integer(argument)?;
+        let given = i64::from(stack.check_integer(argument)? as i32);
         if given < least || given > most {
             let problem = format!("expected integer between {least} and {most}");
             return Err(stack.bad_argument(1, &problem));
@@ -177,8 +178,8 @@ fn switch_setting(stack: &Stack<'_>, argument: usize, value: &mut bool) -> Resul
 }
 
 fn invalid_option(stack: &Stack<'_>, argument: usize, given: &[u8]) -> Raised {
-    let given = String::from_utf8_lossy(given).into_owned();
-    stack.bad_argument(argument, &format!("invalid option '{given}'"))
+    let problem = [b"invalid option '", c_string(given), b"'"].concat();
+    stack.bad_argument_bytes(argument, &problem)
 }
 
 fn encode_max_depth(stack: &Stack<'_>) -> Outcome {
@@ -285,7 +286,7 @@ fn encode(stack: &Stack<'_>) -> Outcome {
         stack,
         options: options(stack).1,
         out: Vec::new(),
-        steps: 0,
+        counted: 0,
     };
     writer.value(0)?;
     stack.push_bytes(&writer.out);
@@ -296,7 +297,8 @@ struct Writer<'a> {
     stack: &'a Stack<'a>,
     options: Options,
     out: Vec<u8>,
-    steps: u32,
+    /// How much of the output has been counted as work.
+    counted: usize,
 }
 
 impl Writer<'_> {
@@ -323,12 +325,9 @@ impl Writer<'_> {
 
     /// Large results take time and memory, which one call must not take without a look.
     fn count(&mut self) -> Result<(), Raised> {
-        self.steps += 1;
-        if self.steps.is_multiple_of(4096) {
-            self.stack.look()?;
-            self.stack.check_memory(self.out.len())?;
-        }
-        Ok(())
+        self.stack.spend(32 + self.out.len() - self.counted)?;
+        self.counted = self.out.len();
+        self.stack.check_memory(self.out.len())
     }
 
     fn refuse(&self, kind: Type, problem: &str) -> Raised {
@@ -423,8 +422,7 @@ impl Writer<'_> {
             match stack.type_of(-2) {
                 Type::Number => {
                     self.out.push(b'"');
-                    let key = stack.number(-2).unwrap_or_default();
-                    numbers::write_general(key, self.options.precision as u8, &mut self.out);
+                    self.number(stack.number(-2).unwrap_or_default())?;
                     self.out.push(b'"');
                 }
                 Type::String => write_string(stack.bytes(-2).unwrap_or_default(), &mut self.out),
@@ -439,28 +437,44 @@ impl Writer<'_> {
     }
 }
 
-fn write_string(text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    for &byte in text {
-        let escaped = match byte {
-            b'"' | b'\\' | b'/' => byte,
-            8 => b'b',
-            b'\t' => b't',
-            b'\n' => b'n',
-            12 => b'f',
-            b'\r' => b'r',
-            0..=31 | 127 => {
-                out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
-                continue;
-            }
-            _ => {
-                out.push(byte);
-                continue;
-            }
-        };
-        out.extend_from_slice(&[b'\\', escaped]);
+/// The bytes that are written as an escape.
+const ESCAPED: [bool; 256] = {
+    let (mut escaped, mut byte) = ([false; 256], 0);
+    while byte < 256 {
+        escaped[byte] = byte < 32 || matches!(byte as u8, b'"' | b'\\' | b'/' | 127);
+        byte += 1;
     }
+    escaped
+};
+
+fn write_string(mut text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
+    while let Some(plain) = text.iter().position(|&byte| ESCAPED[usize::from(byte)]) {
+        out.extend_from_slice(&text[..plain]);
+        write_escape(text[plain], out);
+        text = &text[plain + 1..];
+    }
+    out.extend_from_slice(text);
+    out.push(b'"');
+}
+
+fn write_escape(byte: u8, out: &mut Vec<u8>) {
+    let letter = match byte {
+        8 => b'b',
+        b'\t' => b't',
+        b'\n' => b'n',
+        12 => b'f',
+        b'\r' => b'r',
+        0..=31 | 127 => {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            out.extend_from_slice(b"\\u00");
+            out.push(DIGITS[usize::from(byte >> 4)]);
+            out.push(DIGITS[usize::from(byte & 15)]);
+            return;
+        }
+        byte => byte,
+    };
+    out.extend_from_slice(&[b'\\', letter]);
 }
 
 // ---- Reading ----
@@ -479,7 +493,6 @@ fn decode(stack: &Stack<'_>) -> Outcome {
         text,
         at: 0,
         start: 0,
-        steps: 0,
     };
     let token = reader.token();
     reader.value(token, 0)?;
@@ -531,7 +544,6 @@ struct Reader<'a> {
     at: usize,
     /// Where the last token began.
     start: usize,
-    steps: u32,
 }
 
 impl Reader<'_> {
@@ -548,11 +560,8 @@ impl Reader<'_> {
 
     /// Pushes the value that begins with a token.
     fn value(&mut self, token: Token, depth: i64) -> Result<(), Raised> {
-        self.steps += 1;
-        if self.steps.is_multiple_of(4096) {
-            self.stack.look()?;
-            self.stack.check_memory(0)?;
-        }
+        self.stack.spend(64)?;
+        self.stack.check_memory(0)?;
         match token {
             Token::Text(text) => self.stack.push_bytes(&text),
             Token::Number(value) => self.stack.push_number(value),

@@ -3,23 +3,80 @@
 use std::cell::Cell;
 
 use super::{add_natives, take_over};
-use crate::script::lua::{Outcome, Stack};
+use crate::script::lua::{Outcome, Raised, Stack};
 
 pub fn open(stack: &Stack<'_>, original: i32, math: i32) {
     let names = [
-        "abs", "acos", "asin", "atan", "atan2", "ceil", "cos", "cosh", "deg", "exp", "floor",
-        "fmod", "frexp", "huge", "ldexp", "log10", "max", "min", "modf", "pi", "pow", "rad", "sin",
-        "sinh", "sqrt", "tan", "tanh",
+        "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "exp", "floor", "frexp", "huge",
+        "log10", "max", "min", "modf", "pi", "sin", "sinh", "sqrt", "tan", "tanh",
     ];
     take_over(stack, original, Some("math"), math, &names);
-    stack.raw_get_field(math, "fmod");
-    stack.raw_set_field(math, "mod");
     add_natives!(stack, math, {
+        "atan2" => atan2,
+        "deg" => degrees,
+        "fmod" => remainder,
+        "ldexp" => load_exponent,
         "log" => log,
+        "mod" => remainder,
+        "pow" => power,
+        "rad" => radians,
         "random" => random,
         "randomseed" => random_seed,
     });
 }
+
+/// Both arguments, of which the references look at the second first.
+fn two_numbers(stack: &Stack<'_>) -> Result<(f64, f64), Raised> {
+    let second = stack.check_number(2)?;
+    Ok((stack.check_number(1)?, second))
+}
+
+fn atan2(stack: &Stack<'_>) -> Outcome {
+    let (y, x) = two_numbers(stack)?;
+    stack.push_number(y.atan2(x));
+    Ok(1)
+}
+
+fn remainder(stack: &Stack<'_>) -> Outcome {
+    let (dividend, divisor) = two_numbers(stack)?;
+    stack.push_number(dividend % divisor);
+    Ok(1)
+}
+
+fn power(stack: &Stack<'_>) -> Outcome {
+    let (base, exponent) = two_numbers(stack)?;
+    stack.push_number(base.powf(exponent));
+    Ok(1)
+}
+
+/// In steps that neither overflow too early nor round twice among the smallest numbers.
+fn load_exponent(stack: &Stack<'_>) -> Outcome {
+    let mut exponent = stack.check_integer(2)? as i32;
+    let mut value = stack.check_number(1)?;
+    for _ in 0..2 {
+        if exponent > 1023 {
+            value *= 2.0_f64.powi(1023);
+            exponent -= 1023;
+        } else if exponent < -1022 {
+            value *= 2.0_f64.powi(-969);
+            exponent += 969;
+        }
+    }
+    stack.push_number(value * 2.0_f64.powi(exponent.clamp(-1022, 1023)));
+    Ok(1)
+}
+
+fn degrees(stack: &Stack<'_>) -> Outcome {
+    stack.push_number(stack.check_number(1)? / RADIANS_PER_DEGREE);
+    Ok(1)
+}
+
+fn radians(stack: &Stack<'_>) -> Outcome {
+    stack.push_number(stack.check_number(1)? * RADIANS_PER_DEGREE);
+    Ok(1)
+}
+
+const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
 
 fn log(stack: &Stack<'_>) -> Outcome {
     stack.push_number(stack.check_number(1)?.ln());
@@ -57,15 +114,18 @@ fn random(stack: &Stack<'_>) -> Outcome {
             stack.push_number(fraction);
             return Ok(1);
         }
-        1 => (1, stack.check_integer(1)?),
-        2 => (stack.check_integer(1)?, stack.check_integer(2)?),
+        1 => (1, stack.check_integer(1)? as i32),
+        2 => {
+            let low = stack.check_integer(1)? as i32;
+            (low, stack.check_integer(2)? as i32)
+        }
         _ => return Err(stack.fail("wrong number of arguments")),
     };
     if low > high {
         return Err(stack.bad_argument(stack.top(), "interval is empty"));
     }
-    let span = high.wrapping_sub(low).wrapping_add(1) as f64;
-    stack.push_number((fraction * span).floor() + low as f64);
+    let span = f64::from(high.wrapping_sub(low).wrapping_add(1));
+    stack.push_number((fraction * span).floor() + f64::from(low));
     Ok(1)
 }
 

@@ -38,7 +38,7 @@ fn pack(stack: &Stack<'_>) -> Outcome {
     let mut packer = Packer {
         stack,
         out: Vec::new(),
-        steps: 0,
+        counted: 0,
     };
     for index in 1..=count as i32 {
         stack.ensure(1)?;
@@ -53,17 +53,16 @@ fn pack(stack: &Stack<'_>) -> Outcome {
 struct Packer<'a> {
     stack: &'a Stack<'a>,
     out: Vec<u8>,
-    steps: u32,
+    /// How much of the output has been counted as work.
+    counted: usize,
 }
 
 impl Packer<'_> {
     /// Packs the value on top of the stack and leaves it there.
     fn value(&mut self, depth: usize) -> Result<(), Raised> {
-        self.steps += 1;
-        if self.steps.is_multiple_of(4096) {
-            self.stack.look()?;
-            self.stack.check_memory(self.out.len())?;
-        }
+        self.stack.spend(32 + self.out.len() - self.counted)?;
+        self.counted = self.out.len();
+        self.stack.check_memory(self.out.len())?;
         let stack = self.stack;
         match stack.type_of(-1) {
             Type::Boolean => self.out.push(if stack.boolean(-1) { 0xC3 } else { 0xC2 }),
@@ -204,11 +203,7 @@ fn unpack_some(stack: &Stack<'_>, limit: i64, offset: i64) -> Outcome {
         )));
     };
     let all = count == 0 && start == 0;
-    let mut reader = Unpacker {
-        stack,
-        rest,
-        steps: 0,
-    };
+    let mut reader = Unpacker { stack, rest };
     let mut pushed = 0;
     while !reader.rest.is_empty() && (all || pushed < count) {
         stack.ensure(3)?;
@@ -231,7 +226,6 @@ fn unpack_some(stack: &Stack<'_>, limit: i64, offset: i64) -> Outcome {
 struct Unpacker<'a> {
     stack: &'a Stack<'a>,
     rest: &'a [u8],
-    steps: u32,
 }
 
 impl<'a> Unpacker<'a> {
@@ -262,11 +256,8 @@ impl<'a> Unpacker<'a> {
 
     /// Pushes the next value.
     fn value(&mut self, depth: usize) -> Result<(), Raised> {
-        self.steps += 1;
-        if self.steps.is_multiple_of(4096) {
-            self.stack.look()?;
-            self.stack.check_memory(0)?;
-        }
+        self.stack.spend(32)?;
+        self.stack.check_memory(0)?;
         let stack = self.stack;
         let tag = self.take(1)?[0];
         match tag {

@@ -12,9 +12,18 @@ const CAPTURES_MAX: usize = 32;
 const DEPTH_MAX: u32 = 1500;
 
 /// Steps between two looks.
-const STEPS_PER_LOOK: u32 = 1 << 16;
+const STEPS_PER_LOOK: usize = 1 << 16;
 
-const SPECIALS: &[u8] = b"^$*+?.([%-";
+/// What makes more of a pattern than plain text.
+const SPECIALS: [bool; 256] = {
+    let (mut specials, mut at) = ([false; 256], 0);
+    let letters = b"^$*+?.([%-";
+    while at < letters.len() {
+        specials[letters[at] as usize] = true;
+        at += 1;
+    }
+    specials
+};
 
 #[derive(Clone, Copy)]
 enum Capture {
@@ -31,7 +40,7 @@ struct Matcher<'a> {
     pattern: &'a [u8],
     captures: Vec<Capture>,
     depth: u32,
-    steps: u32,
+    steps: usize,
 }
 
 type Found = Result<Option<usize>, Raised>;
@@ -55,8 +64,9 @@ impl<'a> Matcher<'a> {
         self.step(at, 0)
     }
 
-    fn count(&mut self) -> Result<(), Raised> {
-        self.steps += 1;
+    /// Counts steps of some nanoseconds each.
+    fn count(&mut self, steps: usize) -> Result<(), Raised> {
+        self.steps += steps;
         if self.steps >= STEPS_PER_LOOK {
             self.steps = 0;
             self.stack.look()?;
@@ -77,7 +87,7 @@ impl<'a> Matcher<'a> {
     /// Matches from one place of the text and one of the pattern, item by item.
     fn follow(&mut self, mut at: usize, mut item: usize) -> Found {
         loop {
-            self.count()?;
+            self.count(1)?;
             let Some(&byte) = self.pattern.get(item) else {
                 return Ok(Some(at));
             };
@@ -109,6 +119,7 @@ impl<'a> Matcher<'a> {
     /// One character class and the suffix after it.
     fn single(&mut self, at: usize, item: usize) -> Result<Single, Raised> {
         let end = self.class_end(item)?;
+        self.count(end - item)?;
         let matches = at < self.text.len() && self.matches_class(self.text[at], item, end);
         Ok(match self.pattern.get(end) {
             Some(b'?') => {
@@ -132,7 +143,7 @@ impl<'a> Matcher<'a> {
     fn most(&mut self, at: usize, item: usize, end: usize) -> Found {
         let mut count = 0;
         while at + count < self.text.len() && self.matches_class(self.text[at + count], item, end) {
-            self.count()?;
+            self.count(end - item)?;
             count += 1;
         }
         loop {
@@ -154,6 +165,7 @@ impl<'a> Matcher<'a> {
             if at >= self.text.len() || !self.matches_class(self.text[at], item, end) {
                 return Ok(None);
             }
+            self.count(end - item)?;
             at += 1;
         }
     }
@@ -201,12 +213,14 @@ impl<'a> Matcher<'a> {
             if byte == close {
                 depth -= 1;
                 if depth == 0 {
+                    self.count(ahead)?;
                     return Ok(Some(at + 1 + ahead + 1));
                 }
             } else if byte == open {
                 depth += 1;
             }
         }
+        self.count(self.text.len() - at)?;
         Ok(None)
     }
 
@@ -216,6 +230,7 @@ impl<'a> Matcher<'a> {
             return Err(self.stack.fail("missing '[' after '%f' in pattern"));
         }
         let end = self.class_end(item)?;
+        self.count(end - item)?;
         let before = if at == 0 { 0 } else { self.text[at - 1] };
         let after = self.text.get(at).copied().unwrap_or(0);
         let border =
@@ -232,6 +247,7 @@ impl<'a> Matcher<'a> {
         let Some(&Capture::Closed(start, end)) = self.captures.get(number) else {
             return Err(self.stack.fail("invalid capture index"));
         };
+        self.count((end - start) / 16)?;
         let same = self.text[at..].starts_with(&self.text[start..end]);
         Ok(same.then_some(at + end - start))
     }
@@ -366,7 +382,7 @@ fn search(stack: &Stack<'_>, is_find: bool) -> Outcome {
     let (text, pattern) = (stack.check_text(1)?, stack.check_text(2)?);
     let start = start_index(stack.optional_integer(3, 1)?, text.len());
     let is_plain =
-        is_find && (stack.boolean(4) || !pattern.iter().any(|byte| SPECIALS.contains(byte)));
+        is_find && (stack.boolean(4) || !pattern.iter().any(|&byte| SPECIALS[usize::from(byte)]));
     if is_plain {
         return Ok(find_plain(stack, text, pattern, start));
     }
@@ -454,7 +470,8 @@ pub fn gsub(stack: &Stack<'_>) -> Outcome {
     ) {
         return Err(stack.bad_argument(3, "string/function/table expected"));
     }
-    let limit = stack.optional_integer(4, text.len() as i64 + 1)?;
+    // The references' counter has 32 bits.
+    let limit = stack.optional_integer(4, text.len() as i64 + 1)? as i32;
     let (pattern, anchored) = split_anchor(pattern);
     let mut matcher = Matcher::new(stack, text, pattern);
     let (mut out, mut at, mut count) = (Vec::new(), 0, 0);
@@ -479,7 +496,7 @@ pub fn gsub(stack: &Stack<'_>) -> Outcome {
     }
     out.extend_from_slice(&text[at..]);
     stack.push_bytes(&out);
-    stack.push_number(count as f64);
+    stack.push_number(f64::from(count));
     Ok(2)
 }
 
@@ -558,6 +575,7 @@ fn get_through_metatable(stack: &Stack<'_>) -> Outcome {
 fn add_text(matcher: &Matcher<'_>, whole: (usize, usize), out: &mut Vec<u8>) -> Result<(), Raised> {
     let stack = matcher.stack;
     let replacement = stack.text(3).unwrap_or_default();
+    stack.spend(replacement.len() * 4)?;
     let mut bytes = replacement.iter();
     while let Some(&byte) = bytes.next() {
         if byte != b'%' {

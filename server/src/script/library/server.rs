@@ -8,7 +8,7 @@ use crate::{
     reply::Protocol,
     script::{
         Flags, LogLevel,
-        convert::{ToLua, push_error},
+        convert::{ToLua, c_string, push_error},
         functions::Registered,
         lua::{Argument, Outcome, Raised, Stack, Type},
         numbers, sandbox,
@@ -96,9 +96,11 @@ fn call(stack: &Stack<'_>) -> Outcome {
 
 /// Runs a command and returns its error.
 fn pcall(stack: &Stack<'_>) -> Outcome {
-    // The error of an argument comes back as a table too.
-    let _failed = run_command(stack).unwrap_or(true);
-    Ok(1)
+    match run_command(stack) {
+        Err(Raised) if stack.is_killed() => Err(Raised),
+        // The error of an argument comes back as a table too.
+        _ => Ok(1),
+    }
 }
 
 /// Pushes the reply of the command that the arguments make up; tells whether it is an error.
@@ -114,6 +116,9 @@ fn run_command(stack: &Stack<'_>) -> Result<bool, Raised> {
             b"ERR server.call/pcall can only be called inside a script invocation",
         );
         return Err(Raised);
+    }
+    if stack.context().control.take_slow() {
+        stack.look()?;
     }
     Ok(failed)
 }
@@ -160,7 +165,7 @@ fn error_reply(stack: &Stack<'_>) -> Outcome {
     }
     let text = stack.bytes(1).unwrap_or_default();
     // A lone word has no code of its own.
-    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let text = c_string(text.strip_prefix(b"-").unwrap_or(text));
     let message = if text.contains(&b' ') {
         text.to_vec()
     } else {
@@ -189,8 +194,12 @@ fn sha1hex(stack: &Stack<'_>) -> Outcome {
     if stack.top() != 1 {
         return raise(stack, b"ERR wrong number of arguments");
     }
-    let digest = Sha1::from(stack.text(1).unwrap_or_default()).digest();
-    stack.push_bytes(digest.to_string().as_bytes());
+    let mut sha1 = Sha1::new();
+    for piece in stack.text(1).unwrap_or_default().chunks(1 << 16) {
+        sha1.update(piece);
+        stack.spend(piece.len() * 2)?;
+    }
+    stack.push_bytes(sha1.digest().to_string().as_bytes());
     Ok(1)
 }
 
@@ -199,23 +208,26 @@ fn log(stack: &Stack<'_>) -> Outcome {
     if count < 2 {
         return raise(stack, b"ERR server.log() requires two arguments or more.");
     }
-    if stack.type_of(1) != Type::Number {
+    let Some(level) = stack.number(1) else {
         return raise(stack, b"ERR First argument must be a number (log level).");
-    }
-    let level = match numbers::truncate(stack.number(1).unwrap_or_default()) {
+    };
+    let level = match numbers::truncate(level) {
         0 => LogLevel::Debug,
         1 => LogLevel::Verbose,
         2 => LogLevel::Notice,
         3 => LogLevel::Warning,
         _ => return raise(stack, b"ERR Invalid log level."),
     };
+    /// A line of the log is cut here, as in the references.
+    const LINE_MAX: usize = 1024;
     let mut message = Vec::new();
     for index in 2..=count as i32 {
         if let Some(text) = stack.text(index) {
             if index > 2 {
                 message.push(b' ');
             }
-            message.extend_from_slice(text);
+            let room = LINE_MAX.saturating_sub(message.len());
+            message.extend_from_slice(&text[..text.len().min(room)]);
         }
     }
     stack.with_host(|host| host.log(level, &message));

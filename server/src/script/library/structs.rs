@@ -1,7 +1,10 @@
 //! `struct`: values in fixed binary layouts.
 
 use super::{add_natives, msgpack::to_bits};
-use crate::script::lua::{Outcome, Raised, Stack, Type};
+use crate::script::{
+    convert::c_string,
+    lua::{Outcome, Raised, Stack, Type},
+};
 
 const INTEGER_SIZE_MAX: usize = 32;
 const ALIGN_NATIVE: usize = 8;
@@ -43,6 +46,7 @@ impl<'a> Format<'a> {
             return Ok(None);
         };
         self.rest = rest;
+        self.stack.spend(8)?;
         let size = match option {
             b'b' | b'B' | b'x' => 1,
             b'h' | b'H' => 2,
@@ -95,7 +99,8 @@ impl<'a> Format<'a> {
         if size <= 1 {
             0
         } else {
-            position.wrapping_neg() & (size - 1)
+            // Sizes that are no power of two pad as oddly in the references.
+            size.wrapping_sub(position & (size - 1)) & (size - 1)
         }
     }
 
@@ -114,8 +119,8 @@ impl<'a> Format<'a> {
                 self.align = align;
             }
             other => {
-                let problem = format!("invalid format option '{}'", char::from(other));
-                return Err(self.stack.bad_argument(1, &problem));
+                let problem = [b"invalid format option '", &[other][..], b"'"].concat();
+                return Err(self.stack.bad_argument_bytes(1, &problem));
             }
         }
         Ok(())
@@ -130,7 +135,7 @@ impl<'a> Format<'a> {
 }
 
 fn pack(stack: &Stack<'_>) -> Outcome {
-    let mut format = Format::new(stack, stack.check_text(1)?);
+    let mut format = Format::new(stack, c_string(stack.check_text(1)?));
     stack.push_nil();
     let (mut out, mut argument) = (Vec::new(), 2);
     while let Some(item) = format.next()? {
@@ -182,7 +187,7 @@ fn pack(stack: &Stack<'_>) -> Outcome {
 }
 
 fn unpack(stack: &Stack<'_>) -> Outcome {
-    let mut format = Format::new(stack, stack.check_text(1)?);
+    let mut format = Format::new(stack, c_string(stack.check_text(1)?));
     let data = stack.check_text(2)?;
     let position = stack.optional_integer(3, 1)?;
     if position == 0 {
@@ -221,7 +226,7 @@ fn unpack(stack: &Stack<'_>) -> Outcome {
         }
         at += taken;
     }
-    stack.push_number((at.wrapping_add(1)) as f64);
+    stack.push_number(at.wrapping_add(1) as i64 as f64);
     Ok(stack.top() - 2)
 }
 
@@ -279,7 +284,7 @@ fn push_terminated(stack: &Stack<'_>, data: &[u8], at: usize) -> Result<usize, R
 }
 
 fn size(stack: &Stack<'_>) -> Outcome {
-    let mut format = Format::new(stack, stack.check_text(1)?);
+    let mut format = Format::new(stack, c_string(stack.check_text(1)?));
     let mut total = 0_usize;
     while let Some(item) = format.next()? {
         total = total.wrapping_add(format.padding(total, &item));
