@@ -214,6 +214,18 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// The error for a subcommand that takes no such arguments.
+    pub fn subcommand_syntax(&self) -> Error {
+        let parent = self.command.name.split('|').next().unwrap_or_default();
+        Error::quoting([
+            b"ERR unknown subcommand or wrong number of arguments for '",
+            self.arg(1),
+            b"'. Try ",
+            parent.to_uppercase().as_bytes(),
+            b" HELP.",
+        ])
+    }
+
     /// The error for a wrong number of arguments, for handlers that see it only themselves.
     pub fn wrong_arity(&self) -> Error {
         wrong_arity(self.command)

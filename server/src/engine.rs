@@ -693,11 +693,12 @@ impl Engine {
         if !runs_others && !self.rerunning && !self.monitors.is_empty() {
             monitor::feed(self, session, command, args, from_script);
         }
-        if session.tracking && command.flags.has(Flags::READONLY) {
-            self.remember_keys(session, command, args);
-        }
         if self.keys.has_changes() {
             self.absorb(Some(session));
+        }
+        // What the command itself changed, such as a count that it keeps, was never cached.
+        if session.tracking && command.flags.has(Flags::READONLY) {
+            self.remember_keys(session, command, args);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use crate::{
     acl::{self, DEFAULT, LogEntry, Permissions, User, join_selectors},
     client_list,
     command::spec::{Categories, Flags},
+    number::before_zero,
 };
 
 const ROW: Command = Command {
@@ -181,7 +182,7 @@ fn acl_cat(call: &mut Call<'_>) -> Result<(), Stop> {
 fn commands_of(asked: &[u8]) -> Result<Vec<&'static str>, Error> {
     let known = Categories::NAMES
         .iter()
-        .find(|(_, name)| is_word(asked, name));
+        .find(|(_, name)| is_word(before_zero(asked), name));
     let Some(&(category, _)) = known else {
         return Err(Error::quoting([b"ERR Unknown category '", asked, b"'"]));
     };

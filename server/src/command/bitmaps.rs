@@ -191,7 +191,7 @@ fn bitpos(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn find_bit(bytes: &[u8], value: bool, range: BitRange) -> i64 {
-    let Some(span) = range.resolve(bytes.len()) else {
+    let Some(span) = range.clamped(bytes.len()).resolve(bytes.len()) else {
         return -1;
     };
     match bits::find(bytes, value, span) {
@@ -218,12 +218,15 @@ impl BitRange {
             end: None,
             by_bit: false,
         };
+        if options.len() > 3 {
+            return Err(Error::SYNTAX);
+        }
         if !options.is_empty() {
             range.start = options.int()?;
         }
         if let Some(unit) = options.rest().get(1) {
             range.by_bit = is_word(unit, "BIT");
-            if options.len() > 2 || !range.by_bit && !is_word(unit, "BYTE") {
+            if !range.by_bit && !is_word(unit, "BYTE") {
                 return Err(Error::SYNTAX);
             }
         }
@@ -231,6 +234,16 @@ impl BitRange {
             range.end = Some(options.int()?);
         }
         Ok(range)
+    }
+
+    /// BITPOS takes all places before the first for the first, BITCOUNT only what overlaps.
+    fn clamped(self, len: usize) -> BitRange {
+        let first = -((len as i64) << if self.by_bit { 3 } else { 0 });
+        BitRange {
+            start: self.start.max(first),
+            end: self.end.map(|end| end.max(first)),
+            ..self
+        }
     }
 
     fn resolve(self, len: usize) -> Option<Span> {

@@ -95,14 +95,7 @@ fn debug(call: &mut Call<'_>) -> Result<(), Stop> {
             1,
         )
         | (b"replybuffer", 2) => call.reply.ok(),
-        _ => {
-            let text = [
-                b"ERR unknown subcommand or wrong number of arguments for '",
-                call.arg(1),
-                b"'. Try DEBUG HELP.",
-            ];
-            return Err(Error::owned(text.concat()).into());
-        }
+        _ => return Err(call.subcommand_syntax().into()),
     }
     Ok(())
 }

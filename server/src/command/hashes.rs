@@ -761,7 +761,10 @@ fn hsetex(call: &mut Call<'_>) -> Result<(), Stop> {
     let keys = &mut call.engine.keys;
     keys.upsert(key, |hash: &mut Hash| {
         assign(hash, pairs, limits, set);
-        if let Some(Retime::At(deadline)) = change {
+        // Those whose time is over already go below, with their own event.
+        if let Some(Retime::At(deadline)) = change
+            && deadline > now
+        {
             for field in fields() {
                 hash.set_deadline(field, deadline);
             }

@@ -350,8 +350,7 @@ fn confirm(call: &mut Call<'_>, word: &[u8], name: Option<&[u8]>, count: i64) {
 
 fn list(call: &mut Call<'_>, kind: Kind) -> Result<(), Stop> {
     if call.args.len() > 3 {
-        const BEFORE: &[u8] = b"ERR unknown subcommand or wrong number of arguments for '";
-        return Err(Error::quoting([BEFORE, call.arg(1), b"'. Try PUBSUB HELP."]).into());
+        return Err(call.subcommand_syntax().into());
     }
     let pattern = call.args.get(2).copied();
     let names: Vec<ByteStr> = kind

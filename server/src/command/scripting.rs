@@ -744,6 +744,9 @@ fn function_delete(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn function_flush(call: &mut Call<'_>) -> Result<(), Stop> {
     const MODE: Error = Error::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
+    if call.args.len() > 3 {
+        return Err(call.subcommand_syntax().into());
+    }
     check_flush_mode(call, "FUNCTION").map_err(|_| MODE)?;
     if let Some(functions) = &mut call.engine.functions {
         functions.flush();
@@ -823,16 +826,13 @@ fn function_restore(call: &mut Call<'_>) -> Result<(), Stop> {
     const POLICY: Error = Error::text(
         "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
     );
-    const ARGUMENTS: Error = Error::text(
-        "ERR unknown subcommand or wrong number of arguments for 'RESTORE'. Try FUNCTION HELP.",
-    );
     let policy = match &call.args[3..] {
         [] => RestorePolicy::Append,
         [word] if is_word(word, "APPEND") => RestorePolicy::Append,
         [word] if is_word(word, "FLUSH") => RestorePolicy::Flush,
         [word] if is_word(word, "REPLACE") => RestorePolicy::Replace,
         [_] => return Err(POLICY.into()),
-        _ => return Err(ARGUMENTS.into()),
+        _ => return Err(call.subcommand_syntax().into()),
     };
     let bad = |bad: rdb::BadFormat| Error::owned(format!("ERR {bad}"));
     let sources = rdb::decode_libraries(call.arg(2), VersionCheck::Relaxed).map_err(bad)?;

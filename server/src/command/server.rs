@@ -787,13 +787,7 @@ fn slowlog_get(call: &mut Call<'_>) -> Result<(), Stop> {
     let count = match *call.args {
         [_, _] => USUAL,
         [_, _, count] => log_count(count)?,
-        _ => {
-            return Err(Error::text(
-                "ERR unknown subcommand or wrong number of arguments for 'GET'. \
-                Try SLOWLOG HELP.",
-            )
-            .into());
-        }
+        _ => return Err(call.subcommand_syntax().into()),
     };
     write_log(&call.engine.slowlog, count, call.reply);
     Ok(())

@@ -834,10 +834,7 @@ fn setex(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn set_with_ttl(call: &mut Call<'_>, unit: Unit) -> Result<(), Stop> {
-    let expiry = Expiry::In(
-        number::parse_i64(call.arg(2)).ok_or(Error::NOT_AN_INTEGER)?,
-        unit,
-    );
+    let expiry = Expiry::In(call.arg(2), unit);
     let ttl = expiry.deadline(call)?.map_or(Ttl::Clear, Ttl::At);
     let (key, value) = (call.arg(1), call.arg(3));
     store(&mut call.engine.keys, key, value, ttl);
@@ -975,16 +972,16 @@ enum Unit {
     Millis,
 }
 
-/// When a key is to expire, as the options say it.
+/// When a key is to expire, as the options say it: their number is read when all are known.
 #[derive(Clone, Copy)]
-enum Expiry {
-    In(i64, Unit),
-    At(i64, Unit),
+enum Expiry<'a> {
+    In(&'a [u8], Unit),
+    At(&'a [u8], Unit),
     Persist,
 }
 
-impl Expiry {
-    fn is_like(self, other: Expiry) -> bool {
+impl Expiry<'_> {
+    fn is_like(self, other: Expiry<'_>) -> bool {
         match (self, other) {
             (Expiry::In(_, unit), Expiry::In(_, other))
             | (Expiry::At(_, unit), Expiry::At(_, other)) => unit == other,
@@ -1000,6 +997,7 @@ impl Expiry {
             Expiry::At(value, unit) => (value, unit, 0),
             Expiry::Persist => return Ok(None),
         };
+        let value = number::parse_i64(value).ok_or(Error::NOT_AN_INTEGER)?;
         let factor = if unit == Unit::Seconds { 1000 } else { 1 };
         let at = value
             .checked_mul(factor)
@@ -1015,11 +1013,14 @@ impl Expiry {
 }
 
 /// An expiry of a number in the unit that its word says.
-type MakeExpiry = fn(i64) -> Expiry;
+type MakeExpiry = for<'a> fn(&'a [u8]) -> Expiry<'a>;
 
 /// Takes one of the four words for an expiry with its number. A second one replaces the first,
 /// if it is the same word; others exclude each other.
-fn take_expiry(options: &mut Options<'_>, taken: Option<Expiry>) -> Result<Expiry, Error> {
+fn take_expiry<'a>(
+    options: &mut Options<'a>,
+    taken: Option<Expiry<'_>>,
+) -> Result<Expiry<'a>, Error> {
     let kinds: [(&str, MakeExpiry); 4] = [
         ("EX", |value| Expiry::In(value, Unit::Seconds)),
         ("PX", |value| Expiry::In(value, Unit::Millis)),
@@ -1027,9 +1028,9 @@ fn take_expiry(options: &mut Options<'_>, taken: Option<Expiry>) -> Result<Expir
         ("PXAT", |value| Expiry::At(value, Unit::Millis)),
     ];
     for (word, expiry) in kinds {
-        let free = taken.is_none_or(|taken| taken.is_like(expiry(0)));
+        let free = taken.is_none_or(|taken| taken.is_like(expiry(b"")));
         if free && options.len() > 1 && options.take(word) {
-            return Ok(expiry(options.int()?));
+            return Ok(expiry(options.value()?));
         }
     }
     Err(Error::SYNTAX)
@@ -1057,7 +1058,7 @@ struct Write<'a> {
     condition: Condition<'a>,
     get: bool,
     keep_ttl: bool,
-    expiry: Option<Expiry>,
+    expiry: Option<Expiry<'a>>,
 }
 
 impl<'a> Write<'a> {
@@ -1068,8 +1069,6 @@ impl<'a> Write<'a> {
             keep_ttl: false,
             expiry: None,
         };
-        // A number that is not one is told only when nothing else is wrong with the options.
-        let mut bad_number = None;
         while !options.is_empty() {
             if options.take("NX") && !write.excludes(&Condition::Missing) {
                 write.condition = Condition::Missing;
@@ -1077,20 +1076,16 @@ impl<'a> Write<'a> {
                 write.condition = Condition::Exists;
             } else if allowed.get && options.take("GET") {
                 write.get = true;
-            } else if write.expiry.is_none() && bad_number.is_none() && options.take("KEEPTTL") {
+            } else if write.expiry.is_none() && options.take("KEEPTTL") {
                 write.keep_ttl = true;
             } else if allowed.compare && write.take_comparison(&mut options)? {
-            } else if write.keep_ttl || bad_number.is_some() {
+            } else if write.keep_ttl {
                 return Err(Error::SYNTAX);
             } else {
-                match take_expiry(&mut options, write.expiry) {
-                    Ok(expiry) => write.expiry = Some(expiry),
-                    Err(error) if error == Error::NOT_AN_INTEGER => bad_number = Some(error),
-                    Err(error) => return Err(error),
-                }
+                write.expiry = Some(take_expiry(&mut options, write.expiry)?);
             }
         }
-        bad_number.map_or(Ok(write), Err)
+        Ok(write)
     }
 
     /// Does a condition given before exclude this one?

@@ -322,16 +322,22 @@ impl Run {
     const VALUES_LEN_MAX: usize = 4;
     const SHORT_ZEROS_MAX: usize = 64;
 
+    /// Takes the first run off; one that lacks its second byte stays.
     fn read(runs: &mut &[u8]) -> Option<Run> {
-        let first = *runs.split_off_first()?;
-        Some(match first {
-            0x00..=0x3f => Run::Zeros(usize::from(first) + 1),
-            0x40..=0x7f => {
-                let low = *runs.split_off_first()?;
-                Run::Zeros((usize::from(first & 0x3f) << 8 | usize::from(low)) + 1)
+        let (run, len) = match **runs {
+            [first @ 0x00..=0x3f, ..] => (Run::Zeros(usize::from(first) + 1), 1),
+            [first @ 0x40..=0x7f, low, ..] => {
+                let zeros = usize::from(first & 0x3f) << 8 | usize::from(low);
+                (Run::Zeros(zeros + 1), 2)
             }
-            _ => Run::Values((first >> 2 & 0x1f) + 1, usize::from(first & 3) + 1),
-        })
+            [first @ 0x80..=0xff, ..] => {
+                let (value, len) = (first >> 2 & 0x1f, first & 3);
+                (Run::Values(value + 1, usize::from(len) + 1), 1)
+            }
+            _ => return None,
+        };
+        *runs = &runs[len..];
+        Some(run)
     }
 
     /// Appends the code of the run, nothing for an empty one.

@@ -2,6 +2,7 @@
 
 use crate::transcript::wire::{Body, Reply};
 
+use super::lockstep::{BRIEF, may_block, timeout};
 use super::vocabulary::{SCRIPTS, is_runner, sha_of};
 
 /// Which server the other one is.
@@ -61,8 +62,9 @@ pub const LEFT_OUT: &[LeftOut] = &[
             "asking",
             "restore-asking",
             "cluster|syncslots",
+            "pfdebug",
         ],
-        reason: "acts on the server, its files or other servers, not on the data of a client",
+        reason: "acts on the server, its files or other servers, or on data behind the back of clients",
     },
     LeftOut {
         commands: &[
@@ -156,6 +158,107 @@ pub fn word_left_out(command: &str, word: &str) -> bool {
     WORDS_LEFT_OUT
         .iter()
         .any(|&(one, other, _)| one == command && other == word)
+}
+
+/// Requests that take no part: which, and why.
+pub struct RequestLeftOut {
+    /// Is this one of them?
+    pub is: fn(&[&[u8]]) -> bool,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// What is not asked, though its command takes part.
+pub const REQUESTS_LEFT_OUT: &[RequestLeftOut] = &[
+    RequestLeftOut {
+        is: lives_briefly,
+        reason: "what lives for so short a time goes at a moment of each server's own; a step of its own lets a key die",
+    },
+    RequestLeftOut {
+        is: waits_for_a_while,
+        reason: "a timeout of more than a blink passes at a moment of each server's own",
+    },
+    RequestLeftOut {
+        is: stores_the_past,
+        reason: "MSETEX stores keys whose time is over, and each server removes them when it gets to it",
+    },
+    RequestLeftOut {
+        is: is_named_fields,
+        reason: "Valkey looks for the word FIELDS from the key on, so that a hash of this name is out of its reach",
+    },
+    RequestLeftOut {
+        is: is_dated_by_the_clock,
+        reason: "an ID made from the clock is each server's own",
+    },
+];
+
+/// May this request not be asked?
+pub fn request_left_out(request: &[&[u8]]) -> bool {
+    let request = innermost(request);
+    REQUESTS_LEFT_OUT.iter().any(|row| (row.is)(request))
+}
+
+fn is_called(request: &[&[u8]], names: &[&str]) -> bool {
+    names
+        .iter()
+        .any(|name| request[0].eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// The whole number behind the first of these words.
+fn behind(request: &[&[u8]], words: &[&str]) -> Option<i64> {
+    let is_one = |arg: &&[u8]| {
+        words
+            .iter()
+            .any(|word| arg.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let at = request.iter().position(is_one)?;
+    whole_number(request.get(at + 1)?)
+}
+
+fn whole_number(arg: &[u8]) -> Option<i64> {
+    std::str::from_utf8(arg).ok()?.parse().ok()
+}
+
+fn lives_briefly(request: &[&[u8]]) -> bool {
+    const SECONDS: i64 = 1000;
+    let second = || request.get(2).and_then(|arg| whole_number(arg));
+    let absolute = || behind(request, &["ABSTTL"]).is_some() || request.contains(&&b"ABSTTL"[..]);
+    let (number, unit) = match () {
+        () if is_called(request, &["expire", "setex", "hexpire"]) => (second(), 1),
+        () if is_called(request, &["pexpire", "psetex", "hpexpire"]) => (second(), 1000),
+        () if is_called(request, &["restore"]) && !absolute() => (second(), 1000),
+        () if is_called(request, &["set", "getex", "hgetex", "hsetex", "msetex"]) => {
+            match behind(request, &["EX"]) {
+                Some(seconds) => (Some(seconds), 1),
+                None => (behind(request, &["PX"]), 1000),
+            }
+        }
+        () => return false,
+    };
+    number.is_some_and(|number| (1..SECONDS * unit).contains(&number))
+}
+
+fn waits_for_a_while(request: &[&[u8]]) -> bool {
+    let timeout = may_block(request).then(|| timeout(request)).flatten();
+    timeout.is_some_and(|seconds| seconds > BRIEF && seconds < 600.0)
+}
+
+fn stores_the_past(request: &[&[u8]]) -> bool {
+    let (seconds, millis) = (behind(request, &["EXAT"]), behind(request, &["PXAT"]));
+    is_called(request, &["msetex"])
+        && (seconds.is_some_and(|moment| moment < 4_000_000_000)
+            || millis.is_some_and(|moment| moment < 4_000_000_000_000))
+}
+
+fn is_named_fields(request: &[&[u8]]) -> bool {
+    is_called(request, &["hgetex", "hsetex"])
+        && request
+            .get(1)
+            .is_some_and(|key| key.eq_ignore_ascii_case(b"FIELDS"))
+}
+
+fn is_dated_by_the_clock(request: &[&[u8]]) -> bool {
+    is_called(request, &["xadd"]) && request.contains(&&b"*"[..])
 }
 
 /// Why a command takes no part, if so. A container's row speaks for its subcommands.
@@ -346,6 +449,10 @@ pub const PUSHES: &[PushDifference] = &[
         settle: sort_matches,
     },
     PushDifference {
+        reason: "each server numbers its connections, and names the one that messages can no longer go to",
+        settle: forget_lost_client,
+    },
+    PushDifference {
         reason: "unsubscribing from everything goes in the order of a hash table",
         settle: sort_farewells,
     },
@@ -380,6 +487,16 @@ fn sort_matches(pushes: &mut [Reply]) {
     };
     for run in pushes.chunk_by_mut(is_same) {
         run.sort_by_key(rank);
+    }
+}
+
+fn forget_lost_client(pushes: &mut [Reply]) {
+    for push in pushes {
+        if part(push, 0) == b"tracking-redir-broken"
+            && let Body::Many(many) = &mut push.body
+        {
+            many.truncate(1);
+        }
     }
 }
 

@@ -556,21 +556,31 @@ fn is(words: &Words, name: &str) -> bool {
 }
 
 /// May this request wait for others?
-pub fn may_block(words: &Words) -> bool {
-    let Some(row) = command::by_name(&words[0]) else {
+pub fn may_block<W: AsRef<[u8]>>(words: &[W]) -> bool {
+    let Some(row) = command::by_name(words[0].as_ref()) else {
         return false;
     };
-    let has_block = || words.iter().any(|word| word.eq_ignore_ascii_case(b"block"));
+    let has_block = || {
+        words
+            .iter()
+            .any(|word| word.as_ref().eq_ignore_ascii_case(b"block"))
+    };
     row.flags.has(Flags::BLOCKING) && (!row.name.starts_with("xread") || has_block())
 }
 
 /// The timeout of a request that may block, in seconds.
-pub fn timeout(words: &Words) -> Option<f64> {
-    let number = |word: &Vec<u8>| std::str::from_utf8(word).ok()?.trim().parse::<f64>().ok();
+pub fn timeout<W: AsRef<[u8]>>(words: &[W]) -> Option<f64> {
+    let number = |word: &W| {
+        std::str::from_utf8(word.as_ref())
+            .ok()?
+            .trim()
+            .parse::<f64>()
+            .ok()
+    };
     let block = words
         .iter()
-        .position(|word| word.eq_ignore_ascii_case(b"block"));
-    match words[0].to_ascii_lowercase().as_slice() {
+        .position(|word| word.as_ref().eq_ignore_ascii_case(b"block"));
+    match words[0].as_ref().to_ascii_lowercase().as_slice() {
         b"xread" | b"xreadgroup" => number(words.get(block? + 1)?).map(|millis| millis / 1000.0),
         b"wait" | b"waitaof" => number(words.last()?).map(|millis| millis / 1000.0),
         b"blmpop" | b"bzmpop" => number(words.get(1)?),
@@ -578,9 +588,12 @@ pub fn timeout(words: &Words) -> Option<f64> {
     }
 }
 
+/// The longest timeout that a run waits for, in seconds.
+pub const BRIEF: f64 = 0.05;
+
 /// Does the request wait so briefly that the run waits with it?
 pub fn is_brief(words: &Words) -> bool {
-    timeout(words).is_some_and(|seconds| seconds > 0.0 && seconds <= 0.05)
+    timeout(words).is_some_and(|seconds| seconds > 0.0 && seconds <= BRIEF)
 }
 
 /// What sort of reply it is: its type, and the text of an error.

@@ -5,17 +5,15 @@ use std::time::Duration;
 use khoa_server::command::spec::Flags;
 
 use super::Words;
-use super::differences::innermost;
+use super::differences::{innermost, request_left_out};
 use super::grammar::{Form, Grammar, keys};
-use super::lockstep::{is_brief, may_block, timeout};
+use super::lockstep::{is_brief, may_block};
 use super::vocabulary::{Vocabulary, id_of};
 
 /// How many clients a sequence has.
 pub const CLIENTS: usize = 4;
 /// What a key that lives for a millisecond is given to vanish.
 const SHORT_LIFE: Duration = Duration::from_millis(4);
-/// A timeout between these, in seconds, would pass at a moment that is each server's own.
-const UNCERTAIN_TIMEOUT: std::ops::Range<f64> = 0.05..600.0;
 
 /// Where a value changes its encoding, with the default and a limit that is soon reached.
 pub const SETTINGS: &[(&str, &str, &str)] = &[
@@ -178,15 +176,11 @@ impl Maker<'_> {
         // What a draw takes away is gone on one server and not on the other, so all goes.
         let drawn =
             (inner[0].eq_ignore_ascii_case(b"spop") && inner.len() > 1).then(|| inner[1].to_vec());
-        if !self.clients[client].in_multi && may_block(&request) {
-            let uncertain =
-                timeout(&request).is_some_and(|seconds| UNCERTAIN_TIMEOUT.contains(&seconds));
-            if uncertain {
-                return;
-            }
-            if !is_brief(&request) {
-                self.clients[client].waits = Some((request.clone(), 0));
-            }
+        if request_left_out(&plain) {
+            return;
+        }
+        if !self.clients[client].in_multi && may_block(&request) && !is_brief(&request) {
+            self.clients[client].waits = Some((request.clone(), 0));
         }
         self.push(client, request);
         if let Some(key) = drawn {

@@ -270,7 +270,8 @@ impl<'a> FieldOptions<'a> {
             }
             parsed.take_expiry(&mut options, writing)?;
             if options.len() == rest {
-                let marked = call.args[2..].iter().any(|arg| is_word(arg, "FIELDS"));
+                let last = call.args.len() - 1;
+                let marked = call.args[2..last].iter().any(|arg| is_word(arg, "FIELDS"));
                 return Err(if marked { Error::SYNTAX } else { FIELD_COUNT });
             }
         }

@@ -121,6 +121,13 @@ impl GroupOptions {
             entries_read: None,
         };
         let mut options = call.options(5);
+        let too_many = match options.len() {
+            more if create => more > 3,
+            more => !matches!(more, 0 | 2),
+        };
+        if too_many {
+            return Err(call.subcommand_syntax());
+        }
         while !options.is_empty() {
             if create && options.take("MKSTREAM") {
                 parsed.make_stream = true;
@@ -130,7 +137,7 @@ impl GroupOptions {
                     read => Some(u64::try_from(read).map_err(|_| ENTRIES_READ)?),
                 };
             } else {
-                return Err(subcommand_syntax(call));
+                return Err(call.subcommand_syntax());
             }
         }
         Ok(parsed)
@@ -192,20 +199,6 @@ fn no_key_or_group(key: &[u8], name: &[u8]) -> Error {
         name,
         b"'",
     ])
-}
-
-pub fn subcommand_syntax(call: &Call<'_>) -> Error {
-    let parent = call
-        .command
-        .name
-        .split('|')
-        .next()
-        .unwrap_or_default()
-        .to_uppercase();
-    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-    text.extend(call.arg(1));
-    text.extend(format!("'. Try {parent} HELP.").bytes());
-    Error::owned(text)
 }
 
 // ---- What is pending ----
@@ -286,7 +279,7 @@ struct PendingFilter<'a> {
 impl<'a> PendingFilter<'a> {
     fn parse(call: &Call<'a>) -> Result<PendingFilter<'a>, Error> {
         let mut options = call.options(3);
-        if options.len() < 3 {
+        if !(3..=6).contains(&options.len()) {
             return Err(Error::SYNTAX);
         }
         let mut idle_min_ms = 0;

@@ -1,7 +1,7 @@
 //! XINFO: what a stream, its groups and their consumers are like.
 
 use super::{
-    groups::{no_such_group, subcommand_syntax},
+    groups::no_such_group,
     ids,
     shape::{write_count, write_entries, write_entry_or_null, write_id},
 };
@@ -30,7 +30,7 @@ pub fn xinfo_stream(call: &mut Call<'_>) -> Result<(), Stop> {
         };
     }
     if !options.is_empty() {
-        return Err(subcommand_syntax(call).into());
+        return Err(call.subcommand_syntax().into());
     }
     let reply = &mut *call.reply;
     let stream = call
