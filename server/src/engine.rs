@@ -20,7 +20,7 @@ use crate::{
     clock::Time,
     cluster,
     command::{
-        self, Call, Command, Flags, Stop,
+        self, Call, Categories, Command, Flags, Stop,
         acl::log_denied,
         diagnostics::protected,
         key_positions::key_positions,
@@ -696,8 +696,11 @@ impl Engine {
         if self.keys.has_changes() {
             self.absorb(Some(session));
         }
-        // What the command itself changed, such as a count that it keeps, was never cached.
-        if session.tracking && command.flags.has(Flags::READONLY) {
+        // What the command itself changed, such as a count that it keeps, was never cached. Of a
+        // script only what its commands read is.
+        let reads =
+            command.flags.has(Flags::READONLY) && !command.categories.has(Categories::SCRIPTING);
+        if session.tracking && reads {
             self.remember_keys(session, command, args);
         }
         Ok(())

@@ -32,7 +32,11 @@ impl Error {
     /// An error that repeats something of the request, as the references' format does: up to the
     /// first zero byte.
     pub fn quoting<const N: usize>(parts: [&[u8]; N]) -> Error {
-        Error(Cow::Owned(parts.map(before_zero).concat()))
+        let mut text = parts.map(before_zero).concat();
+        // Line breaks within become spaces, those at the end go.
+        let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
+        text.truncate(end.map_or(0, |end| end + 1));
+        Error(Cow::Owned(text))
     }
 
     /// The text as it goes on the wire. It may hold line breaks, which the encoder replaces.

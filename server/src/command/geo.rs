@@ -301,6 +301,7 @@ fn geoadd(call: &mut Call<'_>) -> Result<(), Stop> {
         .keys
         .upsert(call.arg(1), |set: &mut SortedSet| {
             let (mut added, mut updated) = (0, 0);
+            set.expect(places.len(), limits);
             for (score, member) in places {
                 let old = set.score(member);
                 if (absent && old.is_some()) || (present && old.is_none()) {
