@@ -11,7 +11,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{runtime::Runtime, sync::oneshot};
+use tokio::{
+    runtime::{Runtime, RuntimeFlavor},
+    sync::oneshot,
+};
 
 use crate::{
     acl,
@@ -652,6 +655,12 @@ fn refuse(mut stream: impl connection::Stream + 'static, text: &'static str) {
 /// whoever wants to end the script is heard.
 fn hand_worker_over() {
     const PATIENCE: Duration = Duration::from_secs(1);
+    // A test may run a script on a thread of its own, which nobody else waits for.
+    let runtime = tokio::runtime::Handle::try_current();
+    let flavor = runtime.map(|runtime| runtime.runtime_flavor());
+    if !flavor.is_ok_and(|flavor| flavor == RuntimeFlavor::MultiThread) {
+        return;
+    }
     tokio::task::block_in_place(|| {
         // A task that runs meanwhile proves that the worker was taken over; it is not taken back.
         let (taken_over, wait) = std::sync::mpsc::channel();

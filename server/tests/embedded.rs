@@ -589,3 +589,37 @@ fn a_cluster_finds_the_keys_of_a_slot_whatever_becomes_of_them() {
     server.run(["SET", "{a}1", "x"]);
     assert_eq!(count(), 1);
 }
+
+#[test]
+fn a_client_ends_a_script_that_a_test_runs() {
+    let server = Server::builder()
+        .setting("busy-reply-threshold", "1")
+        .start()
+        .unwrap();
+    let mut client = connect(&server);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let script = scope.spawn(|| server.run(["EVAL", "while true do end", "0"]));
+        // There is nothing to end until it runs, and has done so for long enough.
+        while !is_granted(&mut client, "*2\r\n$6\r\nSCRIPT\r\n$4\r\nKILL\r\n") {
+            assert!(start.elapsed() < Duration::from_secs(20), "nothing to end");
+        }
+        let text = script.join().unwrap().to_string();
+        assert!(
+            text.contains("Script killed by user with SCRIPT KILL."),
+            "{text}"
+        );
+    });
+}
+
+/// Whether the answer, a line, is a status.
+fn is_granted(stream: &mut TcpStream, request: &str) -> bool {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut line = Vec::new();
+    while !line.ends_with(b"\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        line.extend(byte);
+    }
+    line[0] == b'+'
+}

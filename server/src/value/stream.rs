@@ -193,7 +193,7 @@ impl Stream {
                 self.nodes.insert(id, Node::new(id, items));
             }
         }
-        self.history.entries_added += 1;
+        self.history.entries_added = self.history.entries_added.wrapping_add(1);
         self.history.last_id = id;
         self.len += 1;
         if self.len == 1 {
@@ -438,7 +438,7 @@ impl Stream {
         }
         match id.cmp(&self.first_id) {
             std::cmp::Ordering::Less => entries_added.checked_sub(self.len),
-            std::cmp::Ordering::Equal => (entries_added + 1).checked_sub(self.len),
+            std::cmp::Ordering::Equal => entries_added.wrapping_add(1).checked_sub(self.len),
             std::cmp::Ordering::Greater => None,
         }
     }
@@ -470,7 +470,8 @@ impl Stream {
         };
         let read = match group.entries_read {
             Some(read) if group.last_id >= self.first_id && !self.has_hole_after(group.last_id) => {
-                Some(read.wrapping_add(1))
+                // The references keep "not known" as the number before zero.
+                read.checked_add(1).filter(|&read| read != u64::MAX)
             }
             _ => self.entries_up_to(id),
         };

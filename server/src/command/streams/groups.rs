@@ -525,7 +525,7 @@ impl Takeover<'_> {
             None if claim.force => 1,
             None => return false,
         };
-        let counted = deliveries + u64::from(!claim.just_id);
+        let counted = deliveries.wrapping_add(u64::from(!claim.just_id));
         let pending = Pending {
             consumer: ByteStr::new(self.consumer),
             delivered_ms: claim.delivered_ms,

@@ -383,7 +383,7 @@ impl Delivery<'_> {
             let group = self.stream.group_mut(self.group).filter(|_| exists);
             if let Some(pending) = group.and_then(|group| group.pending_mut(id)) {
                 pending.delivered_ms = self.now_ms;
-                pending.deliveries += 1;
+                pending.deliveries = pending.deliveries.wrapping_add(1);
             }
         }
     }
