@@ -11,7 +11,7 @@ use super::Words;
 use super::vocabulary::client_of;
 
 /// How long a reply that is due may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at a server that is to come to a state.
 const PAUSE: Duration = Duration::from_micros(200);
 
