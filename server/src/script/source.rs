@@ -117,8 +117,6 @@ struct Names<'a> {
     outer_values: Vec<bool>,
     /// The last tokens were `unpack(`.
     unpacking: bool,
-    /// How many dots the last tokens were; three are a value.
-    dots: usize,
 }
 
 impl<'a> Names<'a> {
@@ -190,9 +188,8 @@ impl<'a> Names<'a> {
             self.assigned.push(name);
         }
         let unpacking = byte == b'(' && self.last == Some(b"unpack");
-        let dots = if byte == b'.' { self.dots + 1 } else { 0 };
         self.other();
-        (self.unpacking, self.dots) = (unpacking, dots);
+        self.unpacking = unpacking;
         match byte {
             b'(' | b'[' | b'{' => self
                 .outer_values
@@ -202,11 +199,10 @@ impl<'a> Names<'a> {
             b';' => self.values = false,
             _ => {}
         }
-        if b"=<>+-*/%^.([{,#".contains(&byte) && dots < 3 {
+        if b"=<>+-*/%^.([{,#".contains(&byte) {
             self.expression_after = Some(byte);
         }
-        let one_dot = dots == 1 && next != b'.';
-        self.before_field = one_dot || byte == b':';
+        self.before_field = matches!(byte, b'.' | b':');
     }
 
     /// A token of another kind.
@@ -216,7 +212,6 @@ impl<'a> Names<'a> {
         self.after_function = false;
         self.expression_after = None;
         self.unpacking = false;
-        self.dots = 0;
     }
 }
 
@@ -275,7 +270,6 @@ impl<'a> Adapter<'a> {
                 values: false,
                 outer_values: Vec::new(),
                 unpacking: false,
-                dots: 0,
             },
             disguise: None,
             undo_tail_calls,
@@ -358,7 +352,7 @@ impl<'a> Adapter<'a> {
                     self.disguise(1, &[byte]);
                 }
                 (b'.', b'.') if self.is_assignment() => self.disguise(2, b".."),
-                (b'.', b'.') => self.at += 2 + usize::from(self.peek(2) == b'.'),
+                (b'.', b'.') => self.dots(),
                 (byte @ (0x80.. | b'!' | b'~' | b'&' | b'|' | b'?'), _) => {
                     self.disguise(1, &[byte]);
                 }
@@ -367,6 +361,17 @@ impl<'a> Adapter<'a> {
             self.last_end = self.at;
         }
         self.end_return();
+    }
+
+    /// Two dots join; three are the arguments of a function that takes any number of them.
+    fn dots(&mut self) {
+        let three = self.peek(2) == b'.';
+        if three {
+            self.names.other();
+        } else {
+            self.names.punctuation(0, b'+', 0);
+        }
+        self.at += if three { 3 } else { 2 };
     }
 
     /// Puts a character that no Lua knows in the place of a token that only `LuaJIT` does.
