@@ -125,9 +125,6 @@ impl GroupOptions {
             more if create => more > 3,
             more => !matches!(more, 0 | 2),
         };
-        if too_many {
-            return Err(call.subcommand_syntax());
-        }
         while !options.is_empty() {
             if create && options.take("MKSTREAM") {
                 parsed.make_stream = true;
@@ -139,6 +136,10 @@ impl GroupOptions {
             } else {
                 return Err(call.subcommand_syntax());
             }
+        }
+        // A wrong number is told before there being too much.
+        if too_many {
+            return Err(call.subcommand_syntax());
         }
         Ok(parsed)
     }
@@ -474,7 +475,7 @@ impl Claim {
                 claim.last_id = Some(ids::exact(options.value()?, 0)?);
             } else {
                 let parts: [&[u8]; 3] = [b"ERR Unrecognized XCLAIM option '", next, b"'"];
-                return Err(Error::owned(parts.concat()));
+                return Err(Error::quoting(parts));
             }
         }
         Ok(claim)
