@@ -25,6 +25,10 @@ fn main() -> ExitCode {
 
 fn run() -> Outcome<usize> {
     let (ground, words) = arguments()?;
+    let unknown = |word: &&String| !SCENARIOS.iter().any(|one| one.name.contains(*word));
+    if let Some(word) = words.iter().find(unknown) {
+        return Err(format!("no scenario's name contains '{word}'").into());
+    }
     let mut failed = 0;
     for scenario in SCENARIOS {
         if !words.is_empty() && !words.iter().any(|word| scenario.name.contains(word)) {
