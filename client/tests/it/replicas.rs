@@ -1,5 +1,5 @@
 //! A lock that must have reached replicas before it counts. That it has is seen on real servers
-//! only: `cargo run -p khoa-tests --bin real_servers`.
+//! only: `tests/real_servers/run`.
 
 use khoa::{Error, Wait};
 
