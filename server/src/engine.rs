@@ -215,7 +215,9 @@ impl Engine {
     /// Does the work that is due: expired keys, waits whose time is up, the end of a pause.
     /// Tells whether all of it was done; otherwise call again, others first.
     pub fn tick(&mut self) -> bool {
-        let mut done = self.keys.expire_due(EXPIRE_BUDGET);
+        let mut done = self.watched("expire-cycle", |engine| {
+            engine.keys.expire_due(EXPIRE_BUDGET)
+        });
         self.after_changes();
         let now = self.keys.now();
         for _ in 0..EXPIRE_BUDGET {

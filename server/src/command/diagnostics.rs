@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use super::*;
 use crate::{
     command::spec::{Flags, KeySpec},
-    latency::Event,
     machine,
     stats::CommandStats,
 };
@@ -284,30 +283,17 @@ pub const COMMANDS: &[Command] = &[
 
 fn latency_doctor(call: &mut Call<'_>) -> Result<(), Stop> {
     let engine = &*call.engine;
-    let events: Vec<String> = engine
-        .latency
-        .iter()
-        .map(|(name, event)| {
-            let Event {
-                max, sum, count, ..
-            } = event;
-            let mean = sum / (*count).max(1);
-            format!("{name}: {count} times, {mean} ms on average, {max} ms at most.")
-        })
-        .collect();
+    let report = engine.latency.report(engine.keys.now());
     let text = if engine.config.hot.latency_threshold == 0 {
         "Nothing is watched: set latency-monitor-threshold to the milliseconds from which an \
-        event is worth noting."
+        event is worth noting.\n"
             .to_owned()
-    } else if events.is_empty() {
-        "Nothing was slow since watching began.".to_owned()
+    } else if report.is_empty() {
+        "Nothing was slow since watching began.\n".to_owned()
     } else {
-        format!(
-            "{}\nSLOWLOG GET tells which commands it was.",
-            events.join("\n")
-        )
+        format!("{report}\nSLOWLOG GET tells which commands it was.\n")
     };
-    call.reply.verbatim(b"txt", format!("{text}\n").as_bytes());
+    call.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
 }
 
@@ -317,34 +303,9 @@ fn latency_graph(call: &mut Call<'_>) -> Result<(), Stop> {
         let text = [b"ERR No samples available for event '", name, b"'"].concat();
         return Err(Error::owned(text).into());
     };
-    let times = || event.samples.iter().map(|&(_, millis)| millis);
-    let (high, low) = (times().max().unwrap_or(0), times().min().unwrap_or(0));
-    let mut text = format!(
-        "{} - high {high} ms, low {low} ms (all time high {} ms)\n",
-        String::from_utf8_lossy(name),
-        event.max
-    );
-    // One column per sample, at most as many as fit a terminal; the newest stand on the right.
-    const COLUMNS: usize = 80;
-    const ROWS: u64 = 4;
-    let shown: Vec<u64> = times()
-        .skip(event.samples.len().saturating_sub(COLUMNS))
-        .collect();
-    for row in (1..=ROWS).rev() {
-        let line: String = shown
-            .iter()
-            .map(|&millis| {
-                if millis * ROWS >= high * row {
-                    '#'
-                } else {
-                    ' '
-                }
-            })
-            .collect();
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    call.reply.verbatim(b"txt", text.as_bytes());
+    let graph = event.graph(call.engine.keys.now());
+    let text = [name, b" - ", graph.as_bytes()].concat();
+    call.reply.verbatim(b"txt", &text);
     Ok(())
 }
 

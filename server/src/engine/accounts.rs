@@ -35,13 +35,9 @@ impl Engine {
         if took >= SLOW_IN_SCRIPT {
             self.script_control.note_slow();
         }
+        let fast = command.flags.has(Flags::FAST);
+        self.note_latency(if fast { "fast-command" } else { "command" }, took);
         let at = self.keys.now();
-        let threshold = self.config.hot.latency_threshold;
-        if threshold > 0 && took.as_millis() as u64 >= threshold {
-            let fast = command.flags.has(Flags::FAST);
-            let name = if fast { "fast-command" } else { "command" };
-            self.latency.note(name, took.as_millis() as u64, at);
-        }
         if command.flags.has(Flags::SKIP_SLOWLOG) {
             return;
         }
@@ -56,6 +52,30 @@ impl Engine {
                 log.add(session, args, value, at, limits.max_len);
             }
         }
+    }
+
+    /// Takes note of what took so long that LATENCY is to tell of it.
+    fn note_latency(&mut self, event: &'static str, took: Duration) {
+        let threshold = self.config.hot.latency_threshold;
+        let millis = took.as_millis() as u64;
+        if threshold > 0 && millis >= threshold {
+            self.latency.note(event, millis, self.keys.now());
+        }
+    }
+
+    /// Does something that is no command, with an eye on how long it takes.
+    pub(super) fn watched<T>(
+        &mut self,
+        event: &'static str,
+        work: impl FnOnce(&mut Engine) -> T,
+    ) -> T {
+        if self.config.hot.latency_threshold == 0 {
+            return work(self);
+        }
+        let start = Instant::now();
+        let result = work(self);
+        self.note_latency(event, start.elapsed());
+        result
     }
 
     /// When a command starts. One that a client sends starts where the one before it ended, so
@@ -129,4 +149,22 @@ pub(super) struct Unclocked {
     command: &'static Command,
     calls: u64,
     failed: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{clock::Time, config::Config};
+
+    #[test]
+    fn only_what_is_as_slow_as_the_threshold_is_noted() {
+        let mut config = Config::default();
+        config.set("latency-monitor-threshold", "5").unwrap();
+        let mut engine = Engine::new(config, Time::from_millis(1_000));
+        engine.note_latency("expire-cycle", Duration::from_micros(4_999));
+        assert!(engine.latency.get(b"expire-cycle").is_none());
+        engine.note_latency("expire-cycle", Duration::from_millis(5));
+        let samples = &engine.latency.get(b"expire-cycle").unwrap().samples;
+        assert_eq!(*samples, [(1, 5)]);
+    }
 }

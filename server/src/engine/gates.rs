@@ -177,16 +177,26 @@ impl Engine {
 
     /// Evicts keys until the data fits; tells whether it still does not.
     fn is_short_of_memory(&mut self) -> bool {
+        if self.used_memory() <= self.config.hot.max_memory {
+            return false;
+        }
+        self.watched("eviction-cycle", Engine::evict)
+    }
+
+    fn evict(&mut self) -> bool {
         /// A request evicts at most so many; the next ones go on where it stopped.
         const EVICTIONS: usize = 1000;
         let hot = &self.config.hot;
         let (limit, policy) = (hot.max_memory, hot.eviction);
         for _ in 0..EVICTIONS {
+            let evicted = self.watched("eviction-del", |engine| {
+                eviction::evict_one(&mut engine.keys, policy, &mut engine.random)
+            });
+            if !evicted {
+                return true;
+            }
             if self.used_memory() <= limit {
                 return false;
-            }
-            if !eviction::evict_one(&mut self.keys, policy, &mut self.random) {
-                return true;
             }
         }
         false
