@@ -203,7 +203,8 @@ impl Stream {
 
     /// Whether there is an entry with this ID.
     pub fn contains(&self, id: StreamId) -> bool {
-        self.range(id, id).next().is_some()
+        let node = self.nodes.range(..=id).next_back();
+        node.is_some_and(|(&first, node)| node.contains(first, id))
     }
 
     /// Deletes an entry; false when there is none.
@@ -211,16 +212,19 @@ impl Stream {
         let Some((&first, node)) = self.nodes.range_mut(..=id).next_back() else {
             return false;
         };
-        if !node.delete(first, id) {
+        let Some(at) = node.delete(first, id) else {
             return false;
-        }
-        if node.is_empty() {
-            self.nodes.remove(&first);
-        }
+        };
         self.len -= 1;
         self.history.max_deleted_id = self.history.max_deleted_id.max(id);
-        if id == self.first_id {
-            self.find_first();
+        if node.is_empty() {
+            self.nodes.remove(&first);
+            if id == self.first_id {
+                self.find_first();
+            }
+        } else if id == self.first_id {
+            // Nothing before it is left, so what follows in its node is the first.
+            self.first_id = node.next_live(first, at).unwrap_or_default();
         }
         true
     }

@@ -572,9 +572,10 @@ impl Takeover<'_> {
     fn show(&self, reply: &mut dyn Reply, claimed: &[StreamId], just_id: bool) {
         reply.array(claimed.len());
         for &id in claimed {
-            match self.stream.range(id, id).next() {
-                Some(entry) if !just_id => write_entry(reply, &entry),
-                _ => write_id(reply, id),
+            let asked = (!just_id).then(|| self.stream.range(id, id).next());
+            match asked.flatten() {
+                Some(entry) => write_entry(reply, &entry),
+                None => write_id(reply, id),
             }
         }
     }

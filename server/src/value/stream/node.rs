@@ -130,16 +130,58 @@ impl Node {
         self.add_to_counts(1, 0);
     }
 
-    /// Marks an entry as deleted; false when it is not there.
-    pub fn delete(&mut self, first: StreamId, id: StreamId) -> bool {
-        let found = self.front(first).find(|entry| entry.id >= id);
-        let Some(entry) = found.filter(|entry| entry.id == id && !entry.is_deleted()) else {
-            return false;
-        };
-        let (at, flags) = (entry.at, entry.flags);
+    /// Marks an entry as deleted and tells where it lies, if it is there.
+    pub fn delete(&mut self, first: StreamId, id: StreamId) -> Option<usize> {
+        let (at, flags) = self.find(first, id)?;
         self.mark_deleted(at, flags);
         self.add_to_counts(-1, 1);
-        true
+        Some(at)
+    }
+
+    pub fn contains(&self, first: StreamId, id: StreamId) -> bool {
+        self.find(first, id).is_some()
+    }
+
+    /// Where an entry that is not deleted lies, and its flags. It looks at nothing else of those
+    /// before it.
+    fn find(&self, first: StreamId, id: StreamId) -> Option<(usize, i64)> {
+        let (packed, fields) = (&self.packed, self.field_count());
+        let mut at = packed.seek(PREFIX_LEN + fields + 1)?;
+        loop {
+            let flags = self.integer(at)?;
+            let ms_at = packed.next(at)?;
+            let seq_at = packed.next(ms_at)?;
+            let here = StreamId {
+                ms: first.ms.wrapping_add(self.integer(ms_at)? as u64),
+                seq: first.seq.wrapping_add(self.integer(seq_at)? as u64),
+            };
+            if here >= id {
+                return (here == id && flags & DELETED == 0).then_some((at, flags));
+            }
+            let mut next = packed.next(seq_at)?;
+            let mut left = fields;
+            if flags & SAME_FIELDS == 0 {
+                left = usize::try_from(self.integer(next)?).ok()?;
+                left = left.checked_mul(2)?;
+                next = packed.next(next)?;
+            }
+            for _ in 0..left {
+                next = packed.next(next)?;
+            }
+            at = packed.next(next)?;
+        }
+    }
+
+    /// The first entry behind a place that is not deleted.
+    pub fn next_live(&self, first: StreamId, at: usize) -> Option<StreamId> {
+        let cursor = Cursor {
+            position: Some(at),
+            ..self.front(first)
+        };
+        cursor
+            .skip(1)
+            .find(|entry| !entry.is_deleted())
+            .map(|entry| entry.id)
     }
 
     /// Marks up to so many entries from the front as deleted, below an ID; tells how many.
@@ -166,12 +208,14 @@ impl Node {
 
     /// A cursor before the first entry.
     pub fn front(&self, first: StreamId) -> Cursor<'_> {
-        let position = self.packed.seek(PREFIX_LEN + self.field_count() + 1);
+        let fields = self.field_count();
+        let position = self.packed.seek(PREFIX_LEN + fields + 1);
         Cursor {
             node: self,
             first,
             position,
             entries_start: position,
+            fields,
         }
     }
 
@@ -221,7 +265,8 @@ impl Node {
     }
 
     fn integer(&self, at: usize) -> Option<i64> {
-        parse_i64(&self.packed.item(at))
+        let number = self.packed.number(at);
+        number.or_else(|| parse_i64(&self.packed.item(at)))
     }
 
     fn push_integer(&mut self, integer: i64) {
@@ -237,6 +282,8 @@ pub struct Cursor<'a> {
     /// Where the next entry starts; `None` at the end.
     position: Option<usize>,
     entries_start: Option<usize>,
+    /// How many fields the head has.
+    fields: usize,
 }
 
 impl<'a> Iterator for Cursor<'a> {
@@ -281,7 +328,7 @@ impl<'a> Cursor<'a> {
             seq: self.first.seq.wrapping_add(seq as u64),
         };
         let mut content = packed.next(seq_at);
-        let mut fields = self.node.field_count();
+        let mut fields = self.fields;
         if flags & SAME_FIELDS == 0 {
             fields = usize::try_from(self.node.integer(content?)?).ok()?;
             content = packed.next(content?);
