@@ -3,10 +3,11 @@
 //! Waiters of a key are served oldest first and keep their place and their deadline while they
 //! wait. The engine runs them again after whole commands, scripts and transactions only.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::{
-    bytestr::ByteStr, clock::Time, command::Command, error::Error, reply::Reply, session::ClientId,
+    bytestr::ByteStr, clock::Time, command::Command, error::Error, keyspace::Touch, reply::Reply,
+    session::ClientId,
 };
 
 /// What a handler returns instead of a reply.
@@ -72,6 +73,14 @@ impl Waiting {
     }
 }
 
+/// A key that changed, and who waits for it.
+pub struct Ready {
+    pub db: usize,
+    pub key: ByteStr,
+    pub touch: Touch,
+    pub waiting: Vec<ClientId>,
+}
+
 /// Who waits for what.
 #[derive(Default)]
 pub struct Waiters {
@@ -79,8 +88,8 @@ pub struct Waiters {
     deadlines: BTreeSet<(Time, ClientId)>,
     /// Keys that changed and are waited for, in the order of their changes.
     ready: VecDeque<(usize, ByteStr)>,
-    /// The same keys, so that none stands there twice.
-    noted: HashSet<(usize, ByteStr)>,
+    /// The same keys, each once, and how they changed.
+    noted: HashMap<(usize, ByteStr), Touch>,
     len: usize,
 }
 
@@ -135,10 +144,21 @@ impl Waiters {
     }
 
     /// Notes that a key changed, if anybody waits for it.
-    pub fn key_changed(&mut self, db: usize, key: &ByteStr) {
+    pub fn key_touched(&mut self, db: usize, key: &ByteStr, touch: Touch) {
         let named = (db, key.clone());
-        if self.queues.contains_key(&named) && self.noted.insert(named.clone()) {
-            self.ready.push_back(named);
+        if self.queues.contains_key(&named) {
+            self.note(named, touch);
+        }
+    }
+
+    fn note(&mut self, named: (usize, ByteStr), touch: Touch) {
+        match self.noted.get_mut(&named) {
+            Some(noted) if touch == Touch::Changed => *noted = touch,
+            Some(_) => {}
+            None => {
+                self.noted.insert(named.clone(), touch);
+                self.ready.push_back(named);
+            }
         }
     }
 
@@ -151,18 +171,25 @@ impl Waiters {
             .cloned()
             .collect();
         named.sort();
-        named.retain(|key| self.noted.insert(key.clone()));
-        self.ready.extend(named);
+        for key in named {
+            self.note(key, Touch::Changed);
+        }
     }
 
     /// The next changed key with those who wait for it, oldest first.
-    pub fn next_ready(&mut self) -> Option<(usize, ByteStr, Vec<ClientId>)> {
+    pub fn next_ready(&mut self) -> Option<Ready> {
         loop {
             let named = self.ready.pop_front()?;
-            self.noted.remove(&named);
+            let touch = self.noted.remove(&named).unwrap_or(Touch::Changed);
             if let Some(queue) = self.queues.get(&named) {
-                let queue = queue.iter().copied().collect();
-                return Some((named.0, named.1, queue));
+                let waiting = queue.iter().copied().collect();
+                let (db, key) = named;
+                return Some(Ready {
+                    db,
+                    key,
+                    touch,
+                    waiting,
+                });
             }
         }
     }

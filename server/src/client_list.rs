@@ -29,7 +29,7 @@ pub fn describe(line: &mut Vec<u8>, session: &Session, engine: &Engine, argv: us
     };
     let argv = argv + session.waiting.as_ref().map_or(0, Waiting::args_size);
     let figures = Figures::of(session);
-    let name = String::from_utf8_lossy;
+    let name = |name| String::from_utf8_lossy(number::before_zero(name));
     let _ = write!(
         text,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} \

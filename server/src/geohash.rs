@@ -396,8 +396,6 @@ fn centroid(corners: &[Point]) -> Point {
         y += latitude.cos() * longitude.sin();
         z += latitude.sin();
     }
-    let count = corners.len().max(1) as f64;
-    let (x, y, z) = (x / count, y / count, z / count);
     Point {
         longitude: degrees(y.atan2(x)),
         latitude: degrees(z.atan2((x * x + y * y).sqrt())),

@@ -128,11 +128,22 @@ pub enum Change {
     Key {
         db: usize,
         key: ByteStr,
-        touched: bool,
+        touch: Touch,
         event: Option<Event>,
     },
     /// The whole database was emptied.
     Flushed { db: usize },
+}
+
+/// What a note says of its key beside the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// It was not changed, or that is noted already.
+    No,
+    Changed,
+    /// Its value took the place of another one. As in the references, that alone serves nobody
+    /// who waits.
+    Replaced,
 }
 
 /// What becomes of a key's deadline when its value is replaced.
@@ -453,7 +464,7 @@ impl Keyspace {
     pub fn count_read(&mut self, key: &[u8], hit: bool) {
         self.count(hit);
         if !hit && self.notify & Class::KEY_MISS.0 != 0 {
-            self.note(key, false, Some(Event::KEY_MISS));
+            self.note(key, Touch::No, Some(Event::KEY_MISS));
         }
     }
 
@@ -552,12 +563,8 @@ impl Keyspace {
 
     /// Stores a value under a key, whatever was there.
     pub fn put(&mut self, key: &[u8], value: Value, ttl: Ttl, event: Event) {
-        let hash = self.dbs[self.selected].dict.hash(key);
-        match self.find_hashed(key, hash) {
-            Some(at) => self.replace(at, value, ttl),
-            None => self.insert(key, hash, value, ttl),
-        }
-        self.changed(key, event);
+        let touch = self.store(key, value, ttl);
+        self.touched(key, touch, event);
     }
 
     /// As [`Keyspace::put`], if the key is there or if it is missing, as asked. Tells whether it
@@ -572,11 +579,16 @@ impl Keyspace {
     ) -> bool {
         let hash = self.dbs[self.selected].dict.hash(key);
         match self.find_hashed(key, hash) {
-            Some(at) if present => self.replace(at, value(), ttl),
-            None if !present => self.insert(key, hash, value(), ttl),
+            Some(at) if present => {
+                self.replace(at, value(), ttl);
+                self.touched(key, Touch::Replaced, event);
+            }
+            None if !present => {
+                self.insert(key, hash, value(), ttl);
+                self.changed(key, event);
+            }
             _ => return false,
         }
-        self.changed(key, event);
         true
     }
 
@@ -636,9 +648,11 @@ impl Keyspace {
         }
     }
 
-    /// Puts an entry taken elsewhere under a key, with its deadline, over whatever was there.
+    /// Puts an entry taken elsewhere under a key, with its deadline. Whatever was there is deleted
+    /// first, so that this is a new key.
     pub fn put_entry(&mut self, key: &[u8], value: Value, deadline: Option<u64>, event: Event) {
-        self.put(key, value, deadline.map_or(Ttl::Clear, Ttl::At), event);
+        self.store(key, value, deadline.map_or(Ttl::Clear, Ttl::At));
+        self.changed(key, event);
     }
 
     /// Deletes a key whose new deadline has passed already: it counts and is told as expired.
@@ -680,7 +694,7 @@ impl Keyspace {
     /// Tells an event that goes with a change already noted, such as `expire` after `set`.
     pub fn announce(&mut self, key: &[u8], event: Event) {
         if self.notify & event.class.0 != 0 {
-            self.note(key, false, Some(event));
+            self.note(key, Touch::No, Some(event));
         }
     }
 
@@ -850,7 +864,7 @@ impl Keyspace {
             self.changes.push(Change::Key {
                 db,
                 key,
-                touched: true,
+                touch: Touch::Changed,
                 event,
             });
         }
@@ -874,6 +888,17 @@ impl Keyspace {
             Some(frequency) => frequency.used(entry.access, now.millis(), &mut self.random),
             None => now.seconds() as u32,
         };
+    }
+
+    fn store(&mut self, key: &[u8], value: Value, ttl: Ttl) -> Touch {
+        let hash = self.dbs[self.selected].dict.hash(key);
+        if let Some(at) = self.find_hashed(key, hash) {
+            self.replace(at, value, ttl);
+            Touch::Replaced
+        } else {
+            self.insert(key, hash, value, ttl);
+            Touch::Changed
+        }
     }
 
     fn replace(&mut self, at: usize, value: Value, ttl: Ttl) {
@@ -926,7 +951,7 @@ impl Keyspace {
         }
         if self.notify & Class::NEW.0 != 0 {
             let key = self.dbs[self.selected].dict.at(at).key.clone();
-            self.note(&key, false, Some(Event::NEW));
+            self.note(&key, Touch::No, Some(Event::NEW));
         }
     }
 
@@ -956,19 +981,23 @@ impl Keyspace {
     }
 
     fn changed(&mut self, key: &[u8], event: Event) {
+        self.touched(key, Touch::Changed, event);
+    }
+
+    fn touched(&mut self, key: &[u8], touch: Touch, event: Event) {
         self.dirty += 1;
         let told = self.notify & event.class.0 != 0;
         if self.observed || told {
-            self.note(key, true, told.then_some(event));
+            self.note(key, touch, told.then_some(event));
         }
     }
 
-    fn note(&mut self, key: &[u8], touched: bool, event: Option<Event>) {
+    fn note(&mut self, key: &[u8], touch: Touch, event: Option<Event>) {
         let key = ByteStr::new(key);
         self.changes.push(Change::Key {
             db: self.selected,
             key,
-            touched,
+            touch,
             event,
         });
     }

@@ -359,6 +359,13 @@ impl<'a> Encoder<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
+    /// The null of a protocol that may be another one.
+    pub fn null_of(&mut self, protocol: Protocol) {
+        let own = std::mem::replace(&mut self.protocol, protocol);
+        self.null();
+        self.protocol = own;
+    }
+
     fn line(&mut self, kind: u8, text: &[u8]) {
         self.out.push(kind);
         // A line break inside would end the reply early and forge the next one.

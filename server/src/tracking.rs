@@ -220,7 +220,14 @@ impl Tracking {
 }
 
 /// Writes a message to its receiver; one that speaks RESP2 can only take it as a subscriber.
-pub fn write(encoder: &mut Encoder<'_>, keys: Option<&[ByteStr]>, to_subscriber: bool) {
+///
+/// That all keys are gone is told by a null of the protocol given.
+pub fn write(
+    encoder: &mut Encoder<'_>,
+    keys: Option<&[ByteStr]>,
+    null: Protocol,
+    to_subscriber: bool,
+) {
     if encoder.protocol() == Protocol::Resp3 {
         encoder.push(2);
         encoder.bulk(b"invalidate");
@@ -238,7 +245,7 @@ pub fn write(encoder: &mut Encoder<'_>, keys: Option<&[ByteStr]>, to_subscriber:
                 encoder.bulk(key);
             }
         }
-        None => encoder.null_array(),
+        None => encoder.null_of(null),
     }
 }
 

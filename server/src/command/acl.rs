@@ -184,6 +184,7 @@ fn commands_of(asked: &[u8]) -> Result<Vec<&'static str>, Error> {
         .iter()
         .find(|(_, name)| is_word(before_zero(asked), name));
     let Some(&(category, _)) = known else {
+        let asked = shown(asked, 128);
         return Err(Error::quoting([b"ERR Unknown category '", asked, b"'"]));
     };
     let rows = all().flat_map(|row| match row.subcommands {

@@ -590,18 +590,16 @@ fn client_reply(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn client_setinfo(call: &mut Call<'_>) -> Result<(), Stop> {
     let (attribute, value) = (call.arg(2), call.arg(3));
-    let (name, place) = if is_word(attribute, "LIB-NAME") {
-        ("lib-name", &mut call.session.lib_name)
+    let place = if is_word(attribute, "LIB-NAME") {
+        &mut call.session.lib_name
     } else if is_word(attribute, "LIB-VER") {
-        ("lib-ver", &mut call.session.lib_ver)
+        &mut call.session.lib_ver
     } else {
         return Err(Error::quoting([b"ERR Unrecognized option '", attribute, b"'"]).into());
     };
     if !is_plain(value) {
-        return Err(Error::owned(format!(
-            "ERR {name} cannot contain spaces, newlines or special characters."
-        ))
-        .into());
+        let text = b" cannot contain spaces, newlines or special characters.";
+        return Err(Error::quoting([b"ERR ", attribute, text]).into());
     }
     *place = value.to_vec();
     call.reply.ok();
@@ -753,8 +751,8 @@ fn client_trackinginfo(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn client_unblock(call: &mut Call<'_>) -> Result<(), Stop> {
-    let number = call.int(2)?;
-    let with_error = match call.args.get(3) {
+    // More words than one are not looked at.
+    let with_error = match call.args.get(3).filter(|_| call.args.len() == 4) {
         None => false,
         Some(reason) if is_word(reason, "TIMEOUT") => false,
         Some(reason) if is_word(reason, "ERROR") => true,
@@ -763,7 +761,7 @@ fn client_unblock(call: &mut Call<'_>) -> Result<(), Stop> {
             return Err(Error::text(text).into());
         }
     };
-    let found = u64::try_from(number)
+    let found = u64::try_from(call.int(2)?)
         .ok()
         .and_then(|number| call.engine.sessions.by_number(number));
     let unblocked = found.is_some_and(|id| {

@@ -167,7 +167,7 @@ fn log_in(
     Ok(())
 }
 
-/// A name as CLIENT LIST can show it between spaces.
+/// A name as CLIENT LIST can show it between spaces: up to a zero byte.
 pub(super) fn checked_name(name: &[u8]) -> Result<Vec<u8>, Error> {
     if is_plain(name) {
         return Ok(name.to_vec());
@@ -178,7 +178,7 @@ pub(super) fn checked_name(name: &[u8]) -> Result<Vec<u8>, Error> {
 }
 
 pub(super) fn is_plain(text: &[u8]) -> bool {
-    text.iter().all(u8::is_ascii_graphic)
+    number::before_zero(text).iter().all(u8::is_ascii_graphic)
 }
 
 fn echo(call: &mut Call<'_>) -> Result<(), Stop> {

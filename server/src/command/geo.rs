@@ -301,7 +301,8 @@ fn geoadd(call: &mut Call<'_>) -> Result<(), Stop> {
         .keys
         .upsert(call.arg(1), |set: &mut SortedSet| {
             let (mut added, mut updated) = (0, 0);
-            set.expect(places.len(), limits);
+            let longest = places.iter().map(|(_, member)| member.len()).max();
+            set.expect(places.len(), longest.unwrap_or(0), limits);
             for (score, member) in places {
                 let old = set.score(member);
                 if (absent && old.is_some()) || (present && old.is_none()) {

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     command::spec::{Categories, Flags, KeySpec},
     extended::Extended,
-    keyspace::Event,
+    keyspace::{Event, Keyspace},
     reply::Protocol,
     value::{hash::Hash, limits::Limits, packed::Item},
 };
@@ -725,6 +725,15 @@ fn assign(
 ) -> usize {
     let longest = pairs.iter().map(|text| text.len()).max().unwrap_or(0);
     hash.expect(pairs.len() / 2, longest, limits);
+    set_each(hash, pairs, limits, set)
+}
+
+fn set_each(
+    hash: &mut Hash,
+    pairs: &[&[u8]],
+    limits: Limits,
+    set: impl Fn(&mut Hash, &[u8], &[u8], Limits) -> bool,
+) -> usize {
     pairs
         .chunks_exact(2)
         .filter(|pair| set(hash, pair[0], pair[1], limits))
@@ -759,30 +768,44 @@ fn hsetex(call: &mut Call<'_>) -> Result<(), Stop> {
         Hash::set
     };
     let keys = &mut call.engine.keys;
-    keys.upsert(key, |hash: &mut Hash| {
-        assign(hash, pairs, limits, set);
-        // Those whose time is over already go below, with their own event.
-        if let Some(Retime::At(deadline)) = change
-            && deadline > now
-        {
+    match change {
+        Some(Retime::At(deadline)) if deadline <= now => set_in_the_past(keys, key, fields())?,
+        _ => keys.upsert(key, |hash: &mut Hash| {
+            set_each(hash, pairs, limits, set);
             for field in fields() {
-                hash.set_deadline(field, deadline);
+                retime(hash, field, change, now);
             }
-        }
-        ((), Some(Event::hash("hset")))
-    })?;
-    if let Some(Retime::At(deadline)) = change {
+            ((), Some(Event::hash("hset")))
+        })?,
+    }
+    if let Some(Retime::At(deadline)) = change
+        && deadline > now
+    {
         keys.announce(key, Event::hash("hexpire"));
-        if deadline <= now {
-            keys.update(key, |hash: &mut Hash| {
-                for field in fields() {
-                    retime(hash, field, change, now);
-                }
-                ((), retimed(change, now))
-            })?;
-        }
     }
     call.reply.integer(1);
+    Ok(())
+}
+
+/// Sets fields whose time is over already: all is told as if they had been there, but only those
+/// that were are gone now.
+fn set_in_the_past<'a>(
+    keys: &mut Keyspace,
+    key: &[u8],
+    fields: impl Iterator<Item = &'a [u8]>,
+) -> Result<(), Error> {
+    keys.announce(key, Event::hash("hset"));
+    keys.announce(key, Event::hash("hexpire"));
+    let removed = keys.update(key, |hash: &mut Hash| {
+        let removed = fields.filter(|field| hash.remove(field).is_some()).count();
+        (removed, (removed > 0).then_some(Event::HEXPIRED))
+    })?;
+    if removed.unwrap_or(0) == 0 {
+        keys.announce(key, Event::HEXPIRED);
+    }
+    if removed.is_none() {
+        keys.announce(key, Event::generic("del"));
+    }
     Ok(())
 }
 

@@ -544,7 +544,7 @@ fn end_arg(arg: &[u8]) -> Result<End, Error> {
 
 /// Moves an element between the lists named by the first two arguments and replies with it;
 /// false when there is none. It is pushed before it is popped, in which order the events come
-/// too; on one and the same list that comes to the same.
+/// too. One and the same list counts as changed even where it stays as it was.
 fn move_element(call: &mut Call<'_>, from: End, to: End) -> Result<bool, Error> {
     let (source, target) = (call.arg(1), call.arg(2));
     let limits = call.engine.config.hot.limits;
@@ -563,9 +563,11 @@ fn move_element(call: &mut Call<'_>, from: End, to: End) -> Result<bool, Error> 
     let Some(element) = element else {
         return Ok(false);
     };
-    if source == target && from == to {
-        // Neither end changes, but both events are told.
-        call.engine.keys.announce(source, pushed(to));
+    if source == target {
+        call.engine.keys.update(source, |list: &mut List| {
+            list.rotate(from, to, limits);
+            ((), Some(pushed(to)))
+        })?;
         call.engine.keys.announce(source, popped(from));
     } else {
         call.engine.keys.upsert(target, |list: &mut List| {

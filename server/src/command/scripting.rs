@@ -769,7 +769,7 @@ fn function_list(call: &mut Call<'_>) -> Result<(), Stop> {
         }
     }
     let functions = call.engine.take_functions();
-    let listed = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+    let listed = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches_any_case(pattern, name));
     let libraries: Vec<_> = functions
         .libraries()
         .filter(|(name, _)| listed(name))

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     command::spec::{Categories, Flags, KeySpec},
     eviction::Frequency,
-    keyspace::{Event, Ttl},
+    keyspace::Event,
     rdb::{self, Dumped, HashField, Layout, VersionCheck},
     value::{
         Kind, Value,
@@ -100,10 +100,8 @@ fn restore(call: &mut Call<'_>) -> Result<(), Stop> {
     let value = decode(dumped, call.engine.config.hot.limits, call.now_ms());
     match value {
         Some(value) if !is_past(deadline, call.now_ms()) => {
-            let ttl = deadline.map_or(Ttl::Clear, Ttl::At);
-            call.engine
-                .keys
-                .put(key, value, ttl, Event::generic("restore"));
+            let event = Event::generic("restore");
+            call.engine.keys.put_entry(key, value, deadline, event);
             if let Some(access) = options.access(call) {
                 call.engine.keys.set_access(key, access);
             }

@@ -636,7 +636,7 @@ fn flushall(call: &mut Call<'_>) -> Result<(), Stop> {
     for db in 0..call.engine.keys.databases() {
         call.engine.flush(call.session, db);
     }
-    call.engine.invalidate_all();
+    call.engine.invalidate_all(call.session);
     call.reply.ok();
     Ok(())
 }
@@ -644,7 +644,7 @@ fn flushall(call: &mut Call<'_>) -> Result<(), Stop> {
 fn flushdb(call: &mut Call<'_>) -> Result<(), Stop> {
     check_flush(call)?;
     call.engine.flush(call.session, call.session.db);
-    call.engine.invalidate_all();
+    call.engine.invalidate_all(call.session);
     call.reply.ok();
     Ok(())
 }
@@ -845,11 +845,11 @@ fn time(call: &mut Call<'_>) -> Result<(), Stop> {
 fn wait(call: &mut Call<'_>) -> Result<(), Stop> {
     let replicas = call.int(1)?;
     let until = blocking::parse_timeout_ms(call.arg(2), call.engine.keys.now())?;
-    if replicas <= 0 {
-        call.reply.integer(0);
-        return Ok(());
+    if waited_for(replicas) {
+        return Err(in_vain(until, OnTimeout::Integer(0)));
     }
-    Err(in_vain(until, OnTimeout::Integer(0)))
+    call.reply.integer(0);
+    Ok(())
 }
 
 fn waitaof(call: &mut Call<'_>) -> Result<(), Stop> {
@@ -867,11 +867,16 @@ fn waitaof(call: &mut Call<'_>) -> Result<(), Stop> {
         )
         .into());
     }
-    if replicas > 0 {
+    if waited_for(replicas) {
         return Err(in_vain(until, OnTimeout::Pair(0, 0)));
     }
     OnTimeout::Pair(0, 0).write(call.reply);
     Ok(())
+}
+
+/// Are so many replicas waited for? The references keep but the lower half of the number.
+fn waited_for(replicas: i64) -> bool {
+    replicas > 0 && replicas as i32 > 0
 }
 
 /// A wait for replicas, which only its deadline ends.

@@ -595,8 +595,9 @@ fn difference(call: &mut Call<'_>, keys: &[&[u8]]) -> Result<Set, Error> {
         return Ok(result);
     };
     let others: Vec<&Set> = others.iter().copied().flatten().collect();
-    // Either every member is looked up in every other set, or every other set is gone through.
-    let by_lookups = first.len() * others.len();
+    // Either every member is looked up in every other set, or every other set is gone through. The
+    // encoding shows which, so that this is weighed as the references do it.
+    let by_lookups = first.len() * (others.len() + 1) / 2;
     let by_removal = first.len() + others.iter().map(|set| set.len()).sum::<usize>();
     if by_lookups <= by_removal {
         for member in first

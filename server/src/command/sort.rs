@@ -242,9 +242,16 @@ fn order(keys: &mut Keyspace, plan: &Plan<'_>, elements: &mut Vec<ByteStr>) -> R
         None => Some(element.to_vec()),
     };
     if plan.alpha {
+        // What is not stored is compared as C compares texts, up to a zero byte.
+        let text = |mut text: Vec<u8>| {
+            if plan.store.is_none() {
+                text.truncate(number::before_zero(&text).len());
+            }
+            text
+        };
         let mut weighed: Vec<(Option<Vec<u8>>, ByteStr)> = elements
             .drain(..)
-            .map(|element| (weight(keys, &element), element))
+            .map(|element| (weight(keys, &element).map(text), element))
             .collect();
         weighed.sort_by(|one, other| directed(plan, one.0.cmp(&other.0)));
         elements.extend(weighed.into_iter().map(|(_, element)| element));
@@ -253,7 +260,7 @@ fn order(keys: &mut Keyspace, plan: &Plan<'_>, elements: &mut Vec<ByteStr>) -> R
     let mut weighed = Vec::with_capacity(elements.len());
     for element in elements.drain(..) {
         let number = match weight(keys, &element) {
-            Some(text) => number::parse_decimal(&text).ok_or(NOT_A_NUMBER)?,
+            Some(text) => number::parse_decimal(number::before_zero(&text)).ok_or(NOT_A_NUMBER)?,
             None => 0.0,
         };
         weighed.push((number, element));

@@ -583,7 +583,7 @@ fn prepare(set: &mut SortedSet, scored: &[(f64, &[u8])], limits: Limits) {
     if set.is_empty() {
         *set = SortedSet::sized_for(scored.len(), longest, limits);
     } else {
-        set.expect(scored.len(), limits);
+        set.expect(scored.len(), longest, limits);
     }
 }
 

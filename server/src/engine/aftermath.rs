@@ -4,7 +4,7 @@
 use super::Engine;
 use crate::{
     blocking::Waiting,
-    keyspace::Change,
+    keyspace::{Change, Touch},
     reply::Reply,
     resp::Encoder,
     session::{ClientId, ReplyMode, Session},
@@ -18,12 +18,12 @@ impl Engine {
                 Change::Key {
                     db,
                     key,
-                    touched,
+                    touch,
                     event,
                 } => {
-                    if touched {
+                    if touch != Touch::No {
                         self.trip(current.as_deref_mut(), db, &key);
-                        self.waiters.key_changed(db, &key);
+                        self.waiters.key_touched(db, &key, touch);
                         if self.tracking.is_active() {
                             let by = current.as_ref().map(|session| session.id);
                             let messages = self.tracking.key_changed(&key, by);
@@ -49,16 +49,18 @@ impl Engine {
 
     /// Runs waiting requests again whose keys changed, oldest first.
     pub(super) fn settle(&mut self) {
-        while let Some((db, key, waiting)) = self.waiters.next_ready() {
-            for id in waiting {
-                self.keys.select(db);
-                let found = self.keys.peek(&key).map(|entry| entry.value.type_name());
-                self.rerun(id, found);
+        while let Some(ready) = self.waiters.next_ready() {
+            for id in ready.waiting {
+                self.keys.select(ready.db);
+                let entry = self.keys.peek(&ready.key);
+                let found = entry.map(|entry| entry.value.type_name());
+                self.rerun(id, found.filter(|_| ready.touch == Touch::Changed));
             }
         }
     }
 
-    /// Runs a waiting request again, a key of which now holds a value of the type `found`.
+    /// Runs a waiting request again, a key of which now holds a value of the type `found` that may
+    /// end its wait.
     fn rerun(&mut self, id: ClientId, found: Option<&str>) {
         let Some(mut session) = self.sessions.take(id) else {
             return;

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::{
-    command::{Command, key_positions::key_positions},
+    command::{Command, is_word, key_positions::key_positions},
     reply::{Protocol, Reply},
     session::{ClientId, Session},
     tracking,
@@ -22,6 +22,9 @@ impl Engine {
         if mode.broadcast || !cached {
             return;
         }
+        if command.name == "xread" && !names_streams(args) {
+            return;
+        }
         for position in key_positions(command, args).unwrap_or_default() {
             if let Some(key) = args.get(position.index) {
                 self.tracking.remember(session.id, key);
@@ -33,9 +36,15 @@ impl Engine {
     }
 
     /// All keys are gone: tells everybody who tracks.
-    pub fn invalidate_all(&mut self) {
-        let messages = self.tracking.flushed();
-        self.send_invalidations(messages);
+    pub fn invalidate_all(&mut self, by: &Session) {
+        for message in self.tracking.flushed() {
+            // Whoever gets it, it has the null of the client that tracks.
+            let own = self
+                .sessions
+                .get(message.to)
+                .map(|session| session.protocol);
+            self.send_invalidation(&message, own.unwrap_or(by.protocol));
+        }
     }
 
     pub(super) fn send_broadcasts(&mut self) {
@@ -47,24 +56,28 @@ impl Engine {
 
     pub(super) fn send_invalidations(&mut self, messages: Vec<tracking::Message>) {
         for message in messages {
-            let keys = message.keys.as_deref();
-            let redirect = self
-                .tracking
-                .mode(message.to)
-                .and_then(|mode| mode.redirect);
-            let Some(number) = redirect else {
-                self.send(message.to, |encoder| tracking::write(encoder, keys, false));
-                continue;
-            };
-            match self.sessions.by_number(number) {
-                Some(target) => {
-                    let session = self.sessions.get(target);
-                    let subscriber = session.is_some_and(|session| session.subscriptions() > 0);
-                    self.send(target, |encoder| tracking::write(encoder, keys, subscriber));
-                }
-                None => self.report_broken_redirect(message.to, number),
-            }
+            self.send_invalidation(&message, Protocol::Resp3);
         }
+    }
+
+    fn send_invalidation(&mut self, message: &tracking::Message, null: Protocol) {
+        let keys = message.keys.as_deref();
+        let mode = self.tracking.mode(message.to);
+        let Some(number) = mode.and_then(|mode| mode.redirect) else {
+            self.send(message.to, |encoder| {
+                tracking::write(encoder, keys, null, false);
+            });
+            return;
+        };
+        let Some(target) = self.sessions.by_number(number) else {
+            self.report_broken_redirect(message.to, number);
+            return;
+        };
+        let session = self.sessions.get(target);
+        let subscriber = session.is_some_and(|session| session.subscriptions() > 0);
+        self.send(target, |encoder| {
+            tracking::write(encoder, keys, null, subscriber);
+        });
     }
 
     fn report_broken_redirect(&mut self, id: ClientId, number: u64) {
@@ -77,4 +90,20 @@ impl Engine {
             }
         });
     }
+}
+
+/// Does XREAD name streams as it should? Of one that does not nothing is remembered, though its
+/// keys can be told.
+fn names_streams(args: &[&[u8]]) -> bool {
+    let mut at = 1;
+    while let Some(word) = args.get(at) {
+        at += match () {
+            () if is_word(word, "STREAMS") => return (args.len() - at - 1).is_multiple_of(2),
+            () if is_word(word, "COUNT") || is_word(word, "BLOCK") => 2,
+            () if is_word(word, "GROUP") => 3,
+            () if is_word(word, "NOACK") => 1,
+            () => return false,
+        };
+    }
+    false
 }

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     error::Error,
+    number::DoubleBuffer,
     reply::{Protocol, Reply},
 };
 
@@ -160,7 +161,7 @@ impl Reply for ToLua<'_> {
 
     fn error(&mut self, error: &Error) {
         self.failed |= self.open.is_empty();
-        self.push(|stack| push_replied_error(stack, error.as_bytes()));
+        self.push(|stack| push_replied_error(stack, &without_breaks(error.as_bytes())));
     }
 
     fn integer(&mut self, value: i64) {
@@ -203,9 +204,8 @@ impl Reply for ToLua<'_> {
     fn double(&mut self, value: f64) {
         match self.protocol {
             Protocol::Resp2 => {
-                let mut text = Vec::new();
-                numbers::write_argument(value, &mut text);
-                self.bulk(&text);
+                let mut buffer = DoubleBuffer::new();
+                self.bulk(buffer.format(value).as_bytes());
             }
             Protocol::Resp3 => self.push_tagged("double", |stack| stack.push_number(value)),
         }
@@ -480,9 +480,14 @@ impl Writer<'_> {
     }
 }
 
-/// Text for a line of its own: line breaks would end it early.
+/// Text for a line of its own, up to a zero byte.
 fn one_line(bytes: &[u8]) -> Vec<u8> {
-    let mut line = c_string(bytes).to_vec();
+    without_breaks(c_string(bytes))
+}
+
+/// Line breaks would end a line early.
+fn without_breaks(bytes: &[u8]) -> Vec<u8> {
+    let mut line = bytes.to_vec();
     for byte in &mut line {
         if matches!(byte, b'\r' | b'\n') {
             *byte = b' ';

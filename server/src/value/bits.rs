@@ -257,12 +257,25 @@ impl FieldType {
     /// What is stored when a value is set; `None` when there is no room and that is a failure.
     pub fn fit(self, value: i64, overflow: Overflow) -> Option<i64> {
         // An unsigned field takes a negative number for the large one of the same bits.
-        let value = if self.signed {
+        let value = if self.signed && overflow == Overflow::Saturate {
+            self.before_saturation(value)
+        } else if self.signed {
             i128::from(value)
         } else {
             i128::from(value as u64)
         };
         self.fit_wide(value, overflow)
+    }
+
+    /// The references measure how far a value is from the greatest one in 64 bits, so that one that
+    /// is too far below seems too large.
+    fn before_saturation(self, value: i64) -> i128 {
+        let max = i64::MAX >> (64 - self.width);
+        if max.checked_sub(value).is_none() && self.width < 64 {
+            i128::from(i64::MAX)
+        } else {
+            i128::from(value)
+        }
     }
 
     /// The sum as it is stored; `None` when there is no room and that is a failure.

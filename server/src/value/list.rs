@@ -136,6 +136,26 @@ impl List {
         popped
     }
 
+    /// Moves an element from one end to another, or takes it off and puts it back.
+    pub fn rotate(&mut self, from: End, to: End, limits: Limits) {
+        match &mut self.0 {
+            Repr::Small(packed) => {
+                if let Some(element) = pop_packed(packed, from) {
+                    match to {
+                        End::Front => packed.push_front(&element),
+                        End::Back => packed.push_back(&element),
+                    }
+                }
+            }
+            Repr::Large(chunks) => {
+                if let Some(element) = chunks.pop(from) {
+                    chunks.push(to, &element, Bounds::new(limits));
+                }
+            }
+        }
+        self.settle(limits);
+    }
+
     /// The element at an index counted from the front.
     pub fn get(&self, index: usize) -> Option<Item<'_>> {
         match &self.0 {

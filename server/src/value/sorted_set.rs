@@ -121,10 +121,10 @@ impl SortedSet {
         set
     }
 
-    /// Turns to a table when so many members are too much for packing, whether they are new or
-    /// not: the references decide by what one command brings.
-    pub fn expect(&mut self, members: usize, limits: Limits) {
-        if members > limits.zset_max_listpack_entries {
+    /// Turns to a table when so many members of up to that length are too much for packing,
+    /// whether they are new or not: the references decide by what one command brings.
+    pub fn expect(&mut self, members: usize, longest: usize, limits: Limits) {
+        if members > limits.zset_max_listpack_entries || longest > limits.zset_max_listpack_value {
             self.make_table();
         }
     }
@@ -143,6 +143,11 @@ impl SortedSet {
     }
 
     /// The name that OBJECT ENCODING gives.
+    /// Is it packed no longer?
+    pub fn is_table(&self) -> bool {
+        matches!(self.0, Repr::Large(_))
+    }
+
     pub fn encoding(&self) -> &'static str {
         match self.0 {
             Repr::Small(_) => "listpack",

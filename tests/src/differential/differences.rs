@@ -187,6 +187,18 @@ pub const REQUESTS_LEFT_OUT: &[RequestLeftOut] = &[
         reason: "Valkey looks for the word FIELDS from the key on, so that a hash of this name is out of its reach",
     },
     RequestLeftOut {
+        is: numbers_a_client,
+        reason: "each server numbers its connections, so that a number is one on one of them only",
+    },
+    RequestLeftOut {
+        is: draws_endlessly,
+        reason: "a negative count draws as many as it says, the same ones again and again, until no memory is left",
+    },
+    RequestLeftOut {
+        is: stores_the_nearest,
+        reason: "of equal distances the order is left open, and COUNT stores a part of that",
+    },
+    RequestLeftOut {
         is: is_dated_by_the_clock,
         reason: "an ID made from the clock is each server's own",
     },
@@ -257,6 +269,29 @@ fn is_named_fields(request: &[&[u8]]) -> bool {
             .is_some_and(|key| key.eq_ignore_ascii_case(b"FIELDS"))
 }
 
+fn numbers_a_client(request: &[&[u8]]) -> bool {
+    const NUMBER_MAX: i64 = 1_000_000;
+    let is_number =
+        |arg: &&&[u8]| whole_number(arg).is_some_and(|one| (1..NUMBER_MAX).contains(&one));
+    let names_one = request.get(1).is_some_and(|word| {
+        word.eq_ignore_ascii_case(b"tracking") || word.eq_ignore_ascii_case(b"unblock")
+    });
+    is_called(request, &["client"]) && names_one && request.iter().any(|arg| is_number(&arg))
+}
+
+fn draws_endlessly(request: &[&[u8]]) -> bool {
+    const DRAWS_MAX: i64 = 100_000;
+    let count = request.get(2).and_then(|arg| whole_number(arg));
+    is_called(request, &["srandmember", "hrandfield", "zrandmember"])
+        && count.is_some_and(|count| count < -DRAWS_MAX)
+}
+
+fn stores_the_nearest(request: &[&[u8]]) -> bool {
+    let has = |word: &[u8]| request.iter().any(|one| one.eq_ignore_ascii_case(word));
+    let stores = is_called(request, &["geosearchstore"]) || has(b"STORE") || has(b"STOREDIST");
+    has(b"COUNT") && stores && request[0].to_ascii_lowercase().starts_with(b"geo")
+}
+
 fn is_dated_by_the_clock(request: &[&[u8]]) -> bool {
     is_called(request, &["xadd"]) && request.contains(&&b"*"[..])
 }
@@ -272,7 +307,7 @@ pub fn left_out(name: &str) -> Option<&'static str> {
 
 /// A way in which two replies to the same request may differ.
 pub struct Difference {
-    /// The commands, in lower case, `parent|child` for a subcommand.
+    /// The commands, in lower case, `parent|child` for a subcommand; none for all.
     pub commands: &'static [&'static str],
     /// With which references; empty for all.
     pub references: &'static [Reference],
@@ -292,6 +327,17 @@ pub struct Case<'a> {
 
 /// Differences that are as they should be.
 pub const DIFFERENCES: &[Difference] = &[
+    Difference {
+        commands: &[
+            "xpending",
+            "xinfo|stream",
+            "xinfo|groups",
+            "xinfo|consumers",
+        ],
+        references: &[],
+        reason: "idle times are counted by each server's own clock",
+        settle: idle_times,
+    },
     Difference {
         commands: &[
             "keys",
@@ -410,17 +456,6 @@ pub const DIFFERENCES: &[Difference] = &[
         settle: near_times,
     },
     Difference {
-        commands: &[
-            "xpending",
-            "xinfo|stream",
-            "xinfo|groups",
-            "xinfo|consumers",
-        ],
-        references: &[],
-        reason: "idle times are counted by each server's own clock",
-        settle: idle_times,
-    },
-    Difference {
         commands: &["dump", "function|dump"],
         references: &[],
         reason: "a payload holds hash tables in their order and consumers with their times; the final contents are compared by value",
@@ -431,6 +466,30 @@ pub const DIFFERENCES: &[Difference] = &[
         references: &[],
         reason: "each server numbers its connections",
         settle: any_number,
+    },
+    Difference {
+        commands: &["object|refcount"],
+        references: &[],
+        reason: "how often a server refers to a value, a queued request included, tells of its memory alone",
+        settle: any_number,
+    },
+    Difference {
+        commands: &[
+            "georadius",
+            "georadius_ro",
+            "georadiusbymember",
+            "georadiusbymember_ro",
+            "geosearch",
+        ],
+        references: &[],
+        reason: "of equal distances the order is left open, and COUNT takes a part of that",
+        settle: nearest,
+    },
+    Difference {
+        commands: &[],
+        references: &[],
+        reason: "khoa-server prints the shortest digits that are nearest to a double; the references' printers do not always",
+        settle: same_doubles,
     },
 ];
 
@@ -451,6 +510,10 @@ pub const PUSHES: &[PushDifference] = &[
     PushDifference {
         reason: "each server numbers its connections, and names the one that messages can no longer go to",
         settle: forget_lost_client,
+    },
+    PushDifference {
+        reason: "whether a client that caches hears of a change before or after its events differs from command to command",
+        settle: invalidations_first,
     },
     PushDifference {
         reason: "unsubscribing from everything goes in the order of a hash table",
@@ -488,6 +551,13 @@ fn sort_matches(pushes: &mut [Reply]) {
     for run in pushes.chunk_by_mut(is_same) {
         run.sort_by_key(rank);
     }
+}
+
+/// Each of the two kinds of message keeps its order.
+fn invalidations_first(pushes: &mut [Reply]) {
+    let is_event =
+        |push: &Reply| !matches!(part(push, 0), b"invalidate" | b"tracking-redir-broken");
+    pushes.sort_by_key(is_event);
 }
 
 fn forget_lost_client(pushes: &mut [Reply]) {
@@ -575,10 +645,8 @@ pub fn same(
     };
     let names = [name_of(case.request), name_of(case.outer)];
     for (row, used) in DIFFERENCES.iter().zip(used) {
-        let is_for = row
-            .commands
-            .iter()
-            .any(|&one| names.iter().any(|name| name == one))
+        let named = |one: &&str| names.iter().any(|name| name == one);
+        let is_for = (row.commands.is_empty() || row.commands.iter().any(named))
             && (row.references.is_empty() || row.references.contains(&reference));
         if is_for {
             (row.settle)(&case, &mut ours, &mut theirs);
@@ -664,6 +732,47 @@ fn unsorted(case: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
         drawn(case, ours, theirs);
     } else {
         any_order(case, ours, theirs);
+    }
+}
+
+fn nearest(case: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    let has = |word: &[u8]| {
+        let mut words = case.request.iter();
+        words.any(|one| one.eq_ignore_ascii_case(word))
+    };
+    let distances = |reply: &Reply| -> Vec<Vec<u8>> {
+        let Body::Many(many) = &reply.body else {
+            return Vec::new();
+        };
+        many.iter().map(|one| part(one, 1).to_vec()).collect()
+    };
+    if has(b"COUNT") && (!has(b"WITHDIST") || distances(ours) == distances(theirs)) {
+        drawn(case, ours, theirs);
+    }
+}
+
+/// Texts of so many bytes are doubles with all their digits.
+const LONG_DOUBLE: usize = 15;
+
+fn same_doubles(_: &Case<'_>, ours: &mut Reply, theirs: &mut Reply) {
+    settle_doubles(ours, theirs);
+}
+
+fn settle_doubles(ours: &mut Reply, theirs: &mut Reply) {
+    match (&mut ours.body, &mut theirs.body) {
+        (Body::Many(one), Body::Many(other)) => {
+            for (one, other) in one.iter_mut().zip(other) {
+                settle_doubles(one, other);
+            }
+        }
+        (Body::Text(one), Body::Text(other)) => {
+            let double = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<f64>().ok();
+            let is_long = one.len().max(other.len()) >= LONG_DOUBLE;
+            if is_long && double(one).is_some_and(|value| Some(value) == double(other)) {
+                one.clone_from(other);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -899,6 +1008,15 @@ mod tests {
         assert!(!are_same(&[b"PTTL", b"k"], b":-1\r\n", b":999900\r\n"));
         assert!(!are_same(&[b"PTTL", b"k"], b":100\r\n", b":999900\r\n"));
         assert!(!are_same(&[b"STRLEN", b"k"], b":99\r\n", b":98\r\n"));
+    }
+
+    #[test]
+    fn long_doubles_are_the_same_when_they_read_the_same() {
+        let request: [&[u8]; 3] = [b"ZSCORE", b"z1", b"a"];
+        let ours = b"$18\r\n-565160322209457.3\r\n";
+        assert!(are_same(&request, ours, b"$18\r\n-565160322209457.2\r\n"));
+        assert!(!are_same(&request, ours, b"$18\r\n-565160322209456.2\r\n"));
+        assert!(!are_same(&request, b"$1\r\n1\r\n", b"$2\r\n01\r\n"));
     }
 
     #[test]

@@ -168,7 +168,9 @@ impl Condition {
 }
 
 pub(super) fn expire_fields(call: &mut Call<'_>, unit: Unit, origin: Origin) -> Result<(), Stop> {
-    let marker = call.args[3..].iter().position(|arg| is_word(arg, "FIELDS"));
+    // As the last word, it is not even looked for.
+    let may_be = &call.args[3..call.args.len() - 1];
+    let marker = may_be.iter().position(|arg| is_word(arg, "FIELDS"));
     let marker = marker.ok_or(FIELD_COUNT)? + 3;
     let condition = Condition::parse(&call.args[3..marker])?;
     let fields = counted_fields(call, marker + 1, 1, FIELD_COUNT)?;

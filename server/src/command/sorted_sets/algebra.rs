@@ -67,6 +67,7 @@ impl Aggregate {
         match self {
             // Opposite infinities make zero.
             Aggregate::Sum => number_or_zero(one + other),
+            // What is no number is passed over.
             Aggregate::Min => one.min(other),
             Aggregate::Max => one.max(other),
         }
@@ -319,8 +320,7 @@ fn intersection(sources: &[(Source<'_>, f64)], aggregate: Aggregate) -> Scored {
     let combined = |(member, score): (Item<'_>, f64)| {
         let mut total = number_or_zero(score * weight);
         for (other, weight) in others {
-            let score = number_or_zero(other.score(&member)? * weight);
-            total = aggregate.combine(total, score);
+            total = aggregate.combine(total, other.score(&member)? * weight);
         }
         Some((member.to_byte_str(), total))
     };

@@ -186,10 +186,8 @@ impl<'a> Selection<'a> {
         let Some((offset, count)) = page else {
             return start..end;
         };
-        // A negative offset passes over everything, a negative count tells everything.
-        let offset = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(end - start);
+        let offset = first(offset, end - start, set);
+        // A negative count tells everything.
         let count = usize::try_from(count)
             .unwrap_or(usize::MAX)
             .min(end - start - offset);
@@ -198,6 +196,19 @@ impl<'a> Selection<'a> {
         } else {
             start + offset..start + offset + count
         }
+    }
+}
+
+/// How many of `len` places a page passes over. A negative offset passes over all of them, but
+/// counts from the end where the members are in a table.
+fn first(offset: i64, len: usize, set: &SortedSet) -> usize {
+    let from_end = || usize::try_from(offset.unsigned_abs()).ok();
+    match usize::try_from(offset) {
+        Ok(offset) => offset.min(len),
+        Err(_) if set.is_table() => from_end()
+            .and_then(|back| len.checked_sub(back))
+            .unwrap_or(len),
+        Err(_) => len,
     }
 }
 
@@ -269,7 +280,7 @@ pub(super) fn zrangestore(call: &mut Call<'_>) -> Result<(), Stop> {
     let mut result = SortedSet::new();
     if let Some(set) = call.engine.keys.read_as::<SortedSet>(call.arg(2))? {
         let ranks = selection.ranks(set);
-        result.expect(ranks.len(), limits);
+        result.expect(ranks.len(), 0, limits);
         for (member, score) in set.range(ranks.start, ranks.len()) {
             result.insert(&member, score, limits);
         }

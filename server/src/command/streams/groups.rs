@@ -9,6 +9,7 @@ use crate::{
     bytestr::ByteStr,
     command::{Call, Options, Stop},
     error::Error,
+    keyspace::Touch,
     number::parse_i64,
     reply::Reply,
     value::stream::{Group, Pending, Stream, StreamId},
@@ -78,7 +79,8 @@ pub fn xgroup_destroy(call: &mut Call<'_>) -> Result<(), Stop> {
         call.engine.keys.announce(key, XGROUP_DESTROY);
         // Whoever waits in the group has to hear that it is gone.
         let db = call.engine.keys.selected();
-        call.engine.waiters.key_changed(db, &ByteStr::new(key));
+        let key = ByteStr::new(key);
+        call.engine.waiters.key_touched(db, &key, Touch::Changed);
     }
     call.reply.integer(removed.into());
     Ok(())
@@ -115,7 +117,7 @@ struct GroupOptions {
 }
 
 impl GroupOptions {
-    fn parse(call: &Call<'_>, create: bool) -> Result<GroupOptions, Error> {
+    fn parse(call: &mut Call<'_>, create: bool) -> Result<GroupOptions, Error> {
         let mut parsed = GroupOptions {
             make_stream: false,
             entries_read: None,
@@ -137,8 +139,9 @@ impl GroupOptions {
                 return Err(call.subcommand_syntax());
             }
         }
-        // A wrong number is told before there being too much.
+        // A wrong number and a key of another type are told before there being too much.
         if too_many {
+            call.engine.keys.check::<Stream>(call.arg(2))?;
             return Err(call.subcommand_syntax());
         }
         Ok(parsed)

@@ -93,8 +93,14 @@ pub fn xreadgroup(call: &mut Call<'_>) -> Result<(), Stop> {
     let mut served = Vec::new();
     for (&key, &from) in request.keys.iter().zip(&from) {
         meet_consumer(call, key, group, consumer)?;
+        // The same stream may be named twice, and then goes on where the first part ends.
+        let before = served
+            .iter()
+            .filter(|&&(other, from)| other == key && matches!(from, From::New))
+            .count();
+        let skip = before.saturating_mul(request.count);
         let stream = call.engine.keys.read_as::<Stream>(key)?;
-        if stream.is_some_and(|stream| has_any(stream, group, from)) {
+        if stream.is_some_and(|stream| has_any(stream, group, from, skip)) {
             served.push((key, from));
         }
     }
@@ -246,12 +252,14 @@ fn meet_consumer(
     Ok(())
 }
 
-fn has_any(stream: &Stream, group: &[u8], from: From) -> bool {
+/// Is there anything to deliver, beyond so many entries that are new?
+fn has_any(stream: &Stream, group: &[u8], from: From, skip: usize) -> bool {
     match from {
         From::Pending(_) => true,
-        From::New => stream
-            .group(group)
-            .is_some_and(|group| last_entry(stream).is_some_and(|last| last > group.last_id)),
+        From::New => stream.group(group).is_some_and(|group| {
+            let mut new = entries_after(stream, group.last_id, usize::MAX);
+            new.nth(skip).is_some()
+        }),
     }
 }
 
