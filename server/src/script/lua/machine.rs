@@ -15,23 +15,11 @@ use super::{
 };
 use crate::script::{Control, Host, Session};
 
-/// A state that occupies less than this may grow tenfold between two collections: what there
-/// is of it lives on, and to walk it is the larger part of collecting.
-const SMALL: usize = 4 << 20;
-
-/// How large a state may grow between two collections, in percent of what was left by the
-/// last.
-const PAUSE_WHEN_SMALL: c_int = 1000;
-
-const PAUSE: c_int = 200;
-
 /// The accounts of the allocator that wraps `LuaJIT`'s own.
 pub(super) struct Memory {
     pub(super) used: Cell<usize>,
     pub(super) limit: Cell<usize>,
     pub(super) limited: Cell<bool>,
-    /// Whether the state was large when it was last looked at.
-    large: Cell<bool>,
     /// An error about the memory is on its way, which may take some more.
     pub(super) failing: Cell<bool>,
     inner: Cell<Option<(ffi::lua_Alloc, *mut c_void)>>,
@@ -63,7 +51,6 @@ impl Machine {
                 used: Cell::new(0),
                 limit: Cell::new(memory_limit),
                 limited: Cell::new(false),
-                large: Cell::new(false),
                 failing: Cell::new(false),
                 inner: Cell::new(None),
             },
@@ -93,7 +80,6 @@ impl Machine {
             context.large.state.set(state);
             set_pace(&context, INSTRUCTIONS_PER_LOOK);
             ffi::lua_pushcclosure(state, entry_of(&note_position), 0);
-            ffi::lua_gc(state, ffi::LUA_GCSETPAUSE, PAUSE_WHEN_SMALL);
             Some(Machine { state, context })
         }
     }
@@ -147,7 +133,6 @@ impl Machine {
             context.memory.set_limited(true);
             let status = ffi::lua_pcall(self.state, arguments as c_int, 1, HANDLER);
             context.memory.set_limited(false);
-            set_pause(self.state, context);
             if context.control.is_killed() {
                 // The hook was re-armed for every instruction.
                 set_pace(context, context.large.wanted_pace());
@@ -173,16 +158,6 @@ impl Drop for Machine {
             }
             ffi::lua_close(self.state);
         }
-    }
-}
-
-/// Collects a large state more often than a small one.
-pub(super) unsafe fn set_pause(state: *mut lua_State, context: &Context) {
-    let large = context.memory.used.get() >= SMALL;
-    if context.memory.large.replace(large) != large {
-        let pause = if large { PAUSE } else { PAUSE_WHEN_SMALL };
-        // SAFETY: the caller's state is alive.
-        unsafe { ffi::lua_gc(state, ffi::LUA_GCSETPAUSE, pause) };
     }
 }
 

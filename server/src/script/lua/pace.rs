@@ -10,7 +10,7 @@ use std::{
 
 use mlua::ffi::{self, lua_State};
 
-use super::{Context, context_of, machine::set_pause, push_bytes, with_host_of};
+use super::{Context, context_of, push_bytes, with_host_of};
 use crate::script::control::Verdict;
 
 /// Instructions between two looks at the clock and at the kill request, while none of them can
@@ -101,7 +101,6 @@ unsafe extern "C-unwind" fn look(state: *mut lua_State, _record: *mut ffi::lua_D
     unsafe {
         let context = context_of(state);
         let limited = context.memory.limited.replace(false);
-        set_pause(state, context);
         let killed = looked_and_killed(context);
         if killed {
             push_bytes(state, context.control.killed_message().as_bytes());
