@@ -292,7 +292,10 @@ impl<'a> Options<'a> {
 }
 
 pub fn is_word(arg: &[u8], word: &str) -> bool {
-    arg.eq_ignore_ascii_case(word.as_bytes())
+    let same = |(&one, &other): (&u8, &u8)| {
+        one == other || one ^ other == 0x20 && one.is_ascii_alphabetic()
+    };
+    arg.len() == word.len() && arg.iter().zip(word.as_bytes()).all(same)
 }
 
 /// All rows, families in order, without their subcommands.

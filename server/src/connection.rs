@@ -20,6 +20,7 @@ use tokio::{
 };
 
 use crate::{
+    ahead,
     engine::{Engine, Flow},
     error::Error,
     reply::{Protocol, Reply},
@@ -373,7 +374,8 @@ impl<S: Stream> Connection<S> {
     ) -> Turn {
         let mut next = first;
         let replies_from = self.output.len();
-        for _ in 0..BATCH_REQUESTS {
+        let mut looked_at = 0;
+        for at in 0..BATCH_REQUESTS {
             if self.state != State::Open {
                 return Turn::Done;
             }
@@ -385,6 +387,10 @@ impl<S: Stream> Connection<S> {
                     return Turn::Done;
                 }
             };
+            if at >= looked_at && self.input.len() > len {
+                let before = session.last_command;
+                looked_at = at + ahead::warm(&engine.keys, session.db, before, &self.input);
+            }
             session.bytes_in += (len - std::mem::take(&mut self.counted)) as u64;
             let flow = self.one(engine, session);
             if let Some(turn) = self.follow(flow, len) {

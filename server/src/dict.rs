@@ -19,6 +19,11 @@ pub trait Keyed {
     fn stored_hash(&self) -> Option<u32> {
         None
     }
+
+    /// Looks at what it keeps outside of itself, apart from the key.
+    fn touch_content(&self) -> u64 {
+        0
+    }
 }
 
 /// A dictionary. Positions are indices that stay valid until the next removal.
@@ -71,6 +76,36 @@ impl<E: Keyed> Dict<E> {
         let entries = &self.entries;
         let slot = self.index.find(hash, |at| entries[at].key() == key)?;
         Some(self.index.position(slot))
+    }
+
+    /// The first entry of this hash; its key is not looked at.
+    fn likely(&self, hash: u32) -> Option<&E> {
+        let slot = self.index.find(hash, |_| true)?;
+        self.entries.get(self.index.position(slot))
+    }
+
+    // ---- Looks without a purpose but to have the memory at hand, a step of a look-up each ----
+
+    /// Looks at the index; what this and the others give only keeps them from being left out.
+    pub fn touch_index(&self, hash: u32) -> u64 {
+        let home = self.index.home(hash);
+        self.index.slots.get(home).copied().unwrap_or_default()
+    }
+
+    /// Looks at the entry itself.
+    pub fn touch_entry(&self, hash: u32) -> u64 {
+        // Its key lies at one end and the hash, if it keeps one, at the other.
+        self.likely(hash).map_or(0, |entry| {
+            entry.key().len() as u64 ^ u64::from(entry.stored_hash().unwrap_or_default())
+        })
+    }
+
+    /// Looks at what the entry holds outside of itself.
+    pub fn touch_content(&self, hash: u32) -> u64 {
+        self.likely(hash).map_or(0, |entry| {
+            let first = entry.key().first().copied().unwrap_or_default();
+            u64::from(first) ^ entry.touch_content()
+        })
     }
 
     pub fn contains(&self, key: &[u8]) -> bool {

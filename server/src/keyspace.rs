@@ -197,6 +197,10 @@ impl Keyed for Entry {
     fn stored_hash(&self) -> Option<u32> {
         Some(self.hash)
     }
+
+    fn touch_content(&self) -> u64 {
+        u64::from(self.value.first_byte())
+    }
 }
 
 impl Timed for Entry {
@@ -454,6 +458,11 @@ impl Keyspace {
     pub fn peek(&mut self, key: &[u8]) -> Option<&Entry> {
         let at = self.find(key)?;
         Some(self.dbs[self.selected].dict.at(at))
+    }
+
+    /// The keys of a database below `databases()`, for a look at where they are.
+    pub fn table(&self, db: usize) -> &Dict<Entry> {
+        &self.dbs[db].dict
     }
 
     pub fn exists(&mut self, key: &[u8]) -> bool {

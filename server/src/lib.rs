@@ -1,6 +1,7 @@
 //! An in-memory Redis-compatible server.
 
 mod acl;
+mod ahead;
 mod answer;
 #[cfg(feature = "bench")]
 #[doc(hidden)]

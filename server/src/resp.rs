@@ -206,6 +206,30 @@ impl Decoder {
     }
 }
 
+/// Shows the whole requests at the beginning of a buffer, as far as they are of the plainest form,
+/// as nearly all are: arrays of a few words, none of them long. Ends when `see` has seen enough.
+pub fn each_whole_request<'a>(buffer: &'a [u8], mut see: impl FnMut(&[&'a [u8]]) -> bool) {
+    let mut args: [&[u8]; 9] = [&[]; 9];
+    let mut rest = buffer;
+    while let Some((count @ 1..=9, header)) = short_header(rest, b'*') {
+        rest = &rest[header..];
+        for arg in &mut args[..count] {
+            let Some((len, header)) = short_header(rest, b'$') else {
+                return;
+            };
+            let end = header + len;
+            if rest.len() < end + 2 {
+                return;
+            }
+            *arg = &rest[header..end];
+            rest = &rest[end + 2..];
+        }
+        if !see(&args[..count]) {
+            return;
+        }
+    }
+}
+
 /// Reads a whole header of one to three digits, as nearly all are: the number, and the length of
 /// the header. Such numbers are within every limit but that of an unauthenticated array.
 fn short_header(rest: &[u8], kind: u8) -> Option<(usize, usize)> {
@@ -543,6 +567,20 @@ mod tests {
             }
         }
         Ok(requests)
+    }
+
+    #[test]
+    fn what_is_seen_ahead_is_what_is_decoded() {
+        let input = b"*2\r\n$3\r\nGET\r\n$4\r\n\r\n\0k\r\n*3\r\n$12\r\nabcdefghijkl\r\n$0\r\n\r\n$1\r\n*\r\n*1\r\n$4\r\nPING\r\nPING\r\n*0\r\n";
+        for len in 0..input.len() {
+            let decoded = decode_all(&input[..len], len.max(1)).unwrap();
+            let mut seen = Vec::new();
+            each_whole_request(&input[..len], |args| {
+                seen.push(args.iter().map(|arg| arg.to_vec()).collect::<Vec<_>>());
+                true
+            });
+            assert_eq!(seen, decoded[..decoded.len().min(3)], "{len}");
+        }
     }
 
     #[test]

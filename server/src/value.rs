@@ -68,6 +68,14 @@ impl Value {
         }
     }
 
+    /// Some byte of a string that lies outside of the value; 0 of all else.
+    pub fn first_byte(&self) -> u8 {
+        match self {
+            Value::String(string) => string.first_byte(),
+            _ => 0,
+        }
+    }
+
     /// The earliest moment at which a part of the value ends by itself, in milliseconds.
     pub fn next_part_deadline(&self) -> Option<u64> {
         match self {

@@ -50,6 +50,15 @@ impl StringValue {
         }
     }
 
+    /// The first byte of the content as it lies in memory; 0 where it does not.
+    pub fn first_byte(&self) -> u8 {
+        match self {
+            StringValue::Int(_) => 0,
+            StringValue::Fixed(bytes) => bytes.first().copied().unwrap_or_default(),
+            StringValue::Buffer(bytes) => bytes.first().copied().unwrap_or_default(),
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.with_bytes(<[u8]>::len)
     }

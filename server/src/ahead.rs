@@ -1,0 +1,124 @@
+//! What a pipeline is about to ask for is brought close before it runs.
+//!
+//! A key among millions lies in memory that no cache holds, and a command can but wait for it.
+//! The requests that have come in together tell which keys will be wanted, so the places of all
+//! of them are looked at first, one step of the look-up for all keys and then the next: their
+//! waits run side by side. Nothing depends on it. What is read here is thrown away, and a request
+//! that is not understood is left to the decoder.
+
+use std::hint::black_box;
+
+use smallvec::SmallVec;
+
+use crate::{
+    command::{self, Begin, Command, Find},
+    dict::{Dict, Keyed},
+    keyspace::Keyspace,
+    number, resp,
+};
+
+/// How many keys are looked at together. More would drive each other out again.
+const KEYS_MAX: usize = 32;
+
+/// Looks at what the first whole requests of a buffer will need, and tells how many they were. A
+/// client that ran a command `before` mostly goes on with it.
+pub fn warm(
+    keys: &Keyspace,
+    db: usize,
+    mut before: Option<&'static Command>,
+    buffer: &[u8],
+) -> usize {
+    let table = keys.table(db);
+    let mut hashes: SmallVec<[u32; KEYS_MAX]> = SmallVec::new();
+    let mut requests = 0;
+    resp::each_whole_request(buffer, |args| {
+        let Ok(command) = command::lookup_after(before, args) else {
+            return false;
+        };
+        before = Some(command);
+        requests += 1;
+        for at in key_indices(command, args) {
+            hashes.push(table.hash(args[at]));
+        }
+        hashes.len() < KEYS_MAX && requests < KEYS_MAX
+    });
+    touch(table, &hashes);
+    requests
+}
+
+/// Where the first keys of a request stand, as far as its row tells without a search.
+fn key_indices(command: &Command, args: &[&[u8]]) -> impl Iterator<Item = usize> + use<> {
+    let (first, end, step) = match command.keys.first().map(|spec| (spec.begin, spec.find)) {
+        Some((Begin::Index(first), Find::Range { last: 0, .. })) => (first, first + 1, 1),
+        Some((Begin::Index(first), Find::Range { step, .. })) => (first, args.len(), step),
+        Some((Begin::Index(count), Find::Counted { first, step, .. })) => {
+            let keys = args.get(count).and_then(|count| number::parse_i64(count));
+            let keys = keys.and_then(|keys| usize::try_from(keys).ok());
+            let first = count + first;
+            (
+                first,
+                first + keys.unwrap_or(0).min(args.len()) * step,
+                step,
+            )
+        }
+        _ => (0, 0, 1),
+    };
+    (first..end.min(args.len())).step_by(step.max(1))
+}
+
+/// Takes the steps of a look-up, each for all hashes before the next.
+fn touch<E: Keyed>(table: &Dict<E>, hashes: &[u32]) {
+    let mut seen = 0;
+    for &hash in hashes {
+        seen ^= table.touch_index(hash);
+    }
+    for &hash in hashes {
+        seen ^= table.touch_entry(hash);
+    }
+    for &hash in hashes {
+        seen ^= table.touch_content(hash);
+    }
+    black_box(seen);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Time;
+
+    fn indices(request: &[&str]) -> Vec<usize> {
+        let args: Vec<&[u8]> = request.iter().map(|word| word.as_bytes()).collect();
+        let command = command::lookup(&args).unwrap();
+        key_indices(command, &args).collect()
+    }
+
+    #[test]
+    fn the_keys_of_a_request_are_found_by_its_row() {
+        assert_eq!(indices(&["GET", "k"]), [1]);
+        assert_eq!(indices(&["mset", "a", "1", "b", "2"]), [1, 3]);
+        assert_eq!(indices(&["EVALSHA", "sha", "2", "a", "b", "arg"]), [3, 4]);
+        assert_eq!(indices(&["ZINTERCARD", "1", "a"]), [2]);
+        assert_eq!(indices(&["OBJECT", "ENCODING", "k"]), [2]);
+        assert!(indices(&["PING"]).is_empty());
+    }
+
+    #[test]
+    fn counts_that_lie_are_bounded_by_the_request() {
+        for count in ["99", "9223372036854775807", "-1", "x", ""] {
+            let found = indices(&["EVALSHA", "sha", count, "a", "b"]);
+            assert!(found.iter().all(|&at| at < 5), "{count}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn it_tells_how_many_requests_it_went_through() {
+        let keys = Keyspace::new(1, Time::from_millis(0));
+        let get = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+        let count = |buffer: &[u8]| warm(&keys, 0, None, buffer);
+        assert_eq!(count(&get.repeat(3)), 3);
+        assert_eq!(count(&get.repeat(3)[..50]), 2);
+        assert_eq!(count(&[&get[..], b"*1\r\n$4\r\nNONE\r\n", get].concat()), 1);
+        assert_eq!(count(b"GET k\r\n"), 0);
+        assert_eq!(count(&get.repeat(1000)), KEYS_MAX);
+    }
+}
