@@ -5,6 +5,7 @@
 //! by the engine. The task wakes for the socket, or when the engine signals its handle.
 
 use std::{
+    cell::Cell,
     future::{Future, poll_fn},
     io,
     pin::{Pin, pin},
@@ -163,6 +164,11 @@ struct Connection<S> {
     more: bool,
     /// The client has closed its side.
     ended: bool,
+}
+
+thread_local! {
+    /// The read buffer that the last client to fall idle on this thread has left.
+    static SPARE_INPUT: Cell<BytesMut> = Cell::default();
 }
 
 /// What a wait for the socket or the engine came to.
@@ -500,6 +506,9 @@ impl<S: Stream> Connection<S> {
             return Poll::Pending;
         }
         let wanted = self.decoder.wanted().saturating_sub(self.input.len());
+        if self.input.capacity() == 0 {
+            self.input = SPARE_INPUT.take();
+        }
         self.input.reserve(wanted.clamp(READ_SIZE, READ_AHEAD_MAX));
         // The future holds nothing between two polls, so it may be made anew for each.
         let read = pin!(self.stream.read_buf(&mut self.input));
@@ -512,7 +521,11 @@ impl<S: Stream> Connection<S> {
             Poll::Ready(Err(_)) => Poll::Ready(Wake::Over),
             Poll::Pending => {
                 if self.input.is_empty() {
-                    // An idle client holds no buffer.
+                    // An idle client holds no buffer: the next one that is read from takes it,
+                    // still warm.
+                    if self.input.capacity() <= 2 * READ_SIZE {
+                        SPARE_INPUT.set(std::mem::take(&mut self.input));
+                    }
                     self.input = BytesMut::new();
                     self.handle.input_room.store(0, Ordering::Relaxed);
                 }

@@ -78,34 +78,33 @@ impl<E: Keyed> Dict<E> {
         Some(self.index.position(slot))
     }
 
-    /// The first entry of this hash; its key is not looked at.
-    fn likely(&self, hash: u32) -> Option<&E> {
-        let slot = self.index.find(hash, |_| true)?;
-        self.entries.get(self.index.position(slot))
-    }
-
-    // ---- Looks without a purpose but to have the memory at hand, a step of a look-up each ----
-
-    /// Looks at the index; what this and the others give only keeps them from being left out.
-    pub fn touch_index(&self, hash: u32) -> u64 {
-        let home = self.index.home(hash);
-        self.index.slots.get(home).copied().unwrap_or_default()
-    }
-
-    /// Looks at the entry itself.
-    pub fn touch_entry(&self, hash: u32) -> u64 {
-        // Its key lies at one end and the hash, if it keeps one, at the other.
-        self.likely(hash).map_or(0, |entry| {
-            entry.key().len() as u64 ^ u64::from(entry.stored_hash().unwrap_or_default())
-        })
-    }
-
-    /// Looks at what the entry holds outside of itself.
-    pub fn touch_content(&self, hash: u32) -> u64 {
-        self.likely(hash).map_or(0, |entry| {
-            let first = entry.key().first().copied().unwrap_or_default();
-            u64::from(first) ^ entry.touch_content()
-        })
+    /// Looks at where the entries of these hashes lie, to have that memory at hand: one step of
+    /// the look-up for all of them, then the next. What it gives only keeps that from being left
+    /// out. The hashes are used up.
+    pub fn warm(&self, hashes: &mut [u32]) -> u64 {
+        if self.index.slots.is_empty() {
+            return 0;
+        }
+        let mut seen = 0;
+        for &mut hash in &mut *hashes {
+            seen ^= self.index.slots[self.index.home(hash)];
+        }
+        for place in &mut *hashes {
+            let slot = self.index.find(*place, |_| true);
+            *place = slot.map_or(u32::MAX, |slot| self.index.position(slot) as u32);
+            if let Some(entry) = self.entries.get(*place as usize) {
+                // The key lies at one end and the hash, if it is kept, at the other.
+                seen ^= entry.key().len() as u64;
+                seen ^= u64::from(entry.stored_hash().unwrap_or_default());
+            }
+        }
+        for &mut place in hashes {
+            if let Some(entry) = self.entries.get(place as usize) {
+                seen ^= u64::from(entry.key().first().copied().unwrap_or_default());
+                seen ^= entry.touch_content();
+            }
+        }
+        seen
     }
 
     pub fn contains(&self, key: &[u8]) -> bool {
