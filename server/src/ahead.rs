@@ -3,8 +3,7 @@
 //! A key among millions lies in memory that no cache holds, and a command can but wait for it.
 //! The requests that have come in together tell which keys will be wanted, so the places of all
 //! of them are looked at first, one step of the look-up for all keys and then the next: their
-//! waits run side by side. Nothing depends on it. What is read here is thrown away, and a request
-//! that is not understood is left to the decoder.
+//! waits run side by side. Nothing depends on it, and what is read here is thrown away.
 
 use std::hint::black_box;
 
@@ -13,36 +12,36 @@ use smallvec::SmallVec;
 use crate::{
     command::{self, Begin, Command, Find},
     keyspace::Keyspace,
-    number, resp,
+    number,
+    resp::Decoder,
 };
 
 /// How many keys are looked at together. More would drive each other out again.
-const KEYS_MAX: usize = 32;
+const KEYS_MAX: usize = 64;
 
-/// Looks at what the first whole requests of a buffer will need, and tells how many they were. A
-/// client that ran a command `before` mostly goes on with it.
+/// Looks at what the requests that a decoder found ahead in a buffer will need. A client that ran
+/// a command `before` mostly goes on with it.
 pub fn warm(
     keys: &Keyspace,
     db: usize,
     mut before: Option<&'static Command>,
+    decoder: &Decoder,
     buffer: &[u8],
-) -> usize {
+) {
     let table = keys.table(db);
     let mut hashes: SmallVec<[u32; KEYS_MAX]> = SmallVec::new();
-    let mut requests = 0;
-    resp::each_whole_request(buffer, |args| {
+    decoder.each_ahead(buffer, |args| {
         let Ok(command) = command::lookup_after(before, args) else {
-            return false;
+            return;
         };
         before = Some(command);
-        requests += 1;
         for at in key_indices(command, args) {
-            hashes.push(table.hash(args[at]));
+            if hashes.len() < KEYS_MAX {
+                hashes.push(table.hash(args[at]));
+            }
         }
-        hashes.len() < KEYS_MAX && requests < KEYS_MAX
     });
     black_box(table.warm(&mut hashes));
-    requests
 }
 
 /// Where the first keys of a request stand, as far as its row tells without a search.
@@ -68,7 +67,6 @@ fn key_indices(command: &Command, args: &[&[u8]]) -> impl Iterator<Item = usize>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Time;
 
     fn indices(request: &[&str]) -> Vec<usize> {
         let args: Vec<&[u8]> = request.iter().map(|word| word.as_bytes()).collect();
@@ -92,17 +90,5 @@ mod tests {
             let found = indices(&["EVALSHA", "sha", count, "a", "b"]);
             assert!(found.iter().all(|&at| at < 5), "{count}: {found:?}");
         }
-    }
-
-    #[test]
-    fn it_tells_how_many_requests_it_went_through() {
-        let keys = Keyspace::new(1, Time::from_millis(0));
-        let get = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
-        let count = |buffer: &[u8]| warm(&keys, 0, None, buffer);
-        assert_eq!(count(&get.repeat(3)), 3);
-        assert_eq!(count(&get.repeat(3)[..50]), 2);
-        assert_eq!(count(&[&get[..], b"*1\r\n$4\r\nNONE\r\n", get].concat()), 1);
-        assert_eq!(count(b"GET k\r\n"), 0);
-        assert_eq!(count(&get.repeat(1000)), KEYS_MAX);
     }
 }

@@ -380,8 +380,7 @@ impl<S: Stream> Connection<S> {
     ) -> Turn {
         let mut next = first;
         let replies_from = self.output.len();
-        let mut looked_at = 0;
-        for at in 0..BATCH_REQUESTS {
+        for _ in 0..BATCH_REQUESTS {
             if self.state != State::Open {
                 return Turn::Done;
             }
@@ -393,9 +392,9 @@ impl<S: Stream> Connection<S> {
                     return Turn::Done;
                 }
             };
-            if at >= looked_at && self.input.len() > len {
-                let before = session.last_command;
-                looked_at = at + ahead::warm(&engine.keys, session.db, before, &self.input);
+            if self.decoder.leads_others() {
+                let (db, before) = (session.db, session.last_command);
+                ahead::warm(&engine.keys, db, before, &self.decoder, &self.input);
             }
             session.bytes_in += (len - std::mem::take(&mut self.counted)) as u64;
             let flow = self.one(engine, session);

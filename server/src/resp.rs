@@ -56,7 +56,24 @@ pub struct Decoder {
     bulk: Option<usize>,
     args: Vec<(usize, usize)>,
     inline: Option<Vec<Vec<u8>>>,
+    ahead: Ahead,
 }
+
+/// Whole requests of the plainest form, as nearly all are, found at once before their turns:
+/// arrays of at most nine words, each shorter than a thousand bytes. So they are within every limit.
+#[derive(Default)]
+struct Ahead {
+    /// How long each is, and where its words end in `words`.
+    requests: Vec<(u16, u16)>,
+    /// Where each word begins, from the start of its request, and how long it is.
+    words: Vec<(u16, u16)>,
+    /// How many have had their turn. The buffer begins with the next.
+    taken: usize,
+}
+
+/// How many requests are looked for ahead, and how many words one of them may have.
+pub const AHEAD_MAX: usize = 32;
+const PLAIN_WORDS_MAX: usize = 9;
 
 impl Decoder {
     /// Goes on with the request that starts at the beginning of `buffer`, and tells its length
@@ -67,6 +84,9 @@ impl Decoder {
         limits: Limits,
     ) -> Result<Option<usize>, ProtocolError> {
         if self.missing.is_none() {
+            if let Some(len) = self.ahead.current(buffer) {
+                return Ok(Some(len));
+            }
             match buffer.first() {
                 None => return Ok(None),
                 Some(b'*') => {
@@ -87,6 +107,9 @@ impl Decoder {
 
     /// The arguments of the request that `decode` found whole in the same buffer.
     pub fn args<'a>(&'a self, buffer: &'a [u8]) -> Args<'a> {
+        if !self.ahead.requests.is_empty() {
+            return self.ahead.args(buffer);
+        }
         match &self.inline {
             Some(args) => args.iter().map(Vec::as_slice).collect(),
             None => self
@@ -99,6 +122,9 @@ impl Decoder {
 
     /// Forgets the request that was whole; the next one begins.
     pub fn next(&mut self) {
+        if self.ahead.next() {
+            return;
+        }
         self.cursor = 0;
         self.missing = None;
         self.bulk = None;
@@ -110,6 +136,16 @@ impl Decoder {
     /// How many bytes the buffer should have room for to hold the argument being read.
     pub fn wanted(&self) -> usize {
         self.bulk.map_or(0, |len| self.cursor + len + 2)
+    }
+
+    /// Whether the request that `decode` found is the first of several that were found at once.
+    pub fn leads_others(&self) -> bool {
+        self.ahead.taken == 0 && self.ahead.requests.len() > 1
+    }
+
+    /// Shows those requests, in the buffer that they were found in.
+    pub fn each_ahead<'a>(&self, buffer: &'a [u8], see: impl FnMut(&[&'a [u8]])) {
+        self.ahead.each(buffer, see);
     }
 
     fn array_header(&mut self, buffer: &[u8], limits: Limits) -> Result<bool, ProtocolError> {
@@ -206,28 +242,93 @@ impl Decoder {
     }
 }
 
-/// Shows the whole requests at the beginning of a buffer, as far as they are of the plainest form,
-/// as nearly all are: arrays of a few words, none of them long. Ends when `see` has seen enough.
-pub fn each_whole_request<'a>(buffer: &'a [u8], mut see: impl FnMut(&[&'a [u8]]) -> bool) {
-    let mut args: [&[u8]; 9] = [&[]; 9];
-    let mut rest = buffer;
-    while let Some((count @ 1..=9, header)) = short_header(rest, b'*') {
-        rest = &rest[header..];
-        for arg in &mut args[..count] {
-            let Some((len, header)) = short_header(rest, b'$') else {
-                return;
-            };
-            let end = header + len;
-            if rest.len() < end + 2 {
-                return;
-            }
-            *arg = &rest[header..end];
-            rest = &rest[end + 2..];
+impl Ahead {
+    /// The length of the request whose turn it is, if there is one; looks for more when all have
+    /// had theirs.
+    fn current(&mut self, buffer: &[u8]) -> Option<usize> {
+        if self.requests.is_empty() {
+            self.find(buffer);
         }
-        if !see(&args[..count]) {
-            return;
+        let &(len, _) = self.requests.get(self.taken)?;
+        Some(usize::from(len))
+    }
+
+    fn find(&mut self, buffer: &[u8]) {
+        let mut rest = buffer;
+        while self.requests.len() < AHEAD_MAX
+            && let Some(len) = self.find_one(rest)
+        {
+            self.requests.push((len as u16, self.words.len() as u16));
+            rest = &rest[len..];
+        }
+        let whole = self.requests.last().map_or(0, |&(_, end)| end);
+        self.words.truncate(usize::from(whole));
+    }
+
+    /// Takes down the words of one request and tells its length.
+    fn find_one(&mut self, buffer: &[u8]) -> Option<usize> {
+        let Some((count @ 1..=PLAIN_WORDS_MAX, mut at)) = short_header(buffer, b'*') else {
+            return None;
+        };
+        for _ in 0..count {
+            let (len, header) = short_header(buffer.get(at..)?, b'$')?;
+            let start = at + header;
+            at = start + len + 2;
+            if buffer.get(at - 2..at)? != b"\r\n" {
+                return None;
+            }
+            self.words.push((start as u16, len as u16));
+        }
+        Some(at)
+    }
+
+    fn words_of(&self, request: usize) -> &[(u16, u16)] {
+        let start = match request.checked_sub(1) {
+            Some(before) => self.requests[before].1,
+            None => 0,
+        };
+        &self.words[usize::from(start)..usize::from(self.requests[request].1)]
+    }
+
+    fn args<'a>(&self, buffer: &'a [u8]) -> Args<'a> {
+        let mut args = Args::new();
+        for &word in self.words_of(self.taken) {
+            args.push(word_at(buffer, word));
+        }
+        args
+    }
+
+    /// Goes on to the next. Tells whether the one whose turn it was is one of these.
+    fn next(&mut self) -> bool {
+        if self.requests.is_empty() {
+            return false;
+        }
+        self.taken += 1;
+        if self.taken == self.requests.len() {
+            self.requests.clear();
+            self.words.clear();
+            self.taken = 0;
+        }
+        true
+    }
+
+    fn each<'a>(&self, buffer: &'a [u8], mut see: impl FnMut(&[&'a [u8]])) {
+        let mut args: [&[u8]; PLAIN_WORDS_MAX] = [&[]; PLAIN_WORDS_MAX];
+        let mut rest = buffer;
+        for at in self.taken..self.requests.len() {
+            let words = self.words_of(at);
+            for (arg, &word) in args.iter_mut().zip(words) {
+                *arg = word_at(rest, word);
+            }
+            see(&args[..words.len()]);
+            rest = &rest[usize::from(self.requests[at].0)..];
         }
     }
+}
+
+fn word_at(buffer: &[u8], (start, len): (u16, u16)) -> &[u8] {
+    let start = usize::from(start);
+    &buffer[start..start + usize::from(len)]
 }
 
 /// Reads a whole header of one to three digits, as nearly all are: the number, and the length of
@@ -570,16 +671,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_ahead_is_what_is_decoded() {
+    fn requests_found_ahead_are_those_that_then_come() {
         let input = b"*2\r\n$3\r\nGET\r\n$4\r\n\r\n\0k\r\n*3\r\n$12\r\nabcdefghijkl\r\n$0\r\n\r\n$1\r\n*\r\n*1\r\n$4\r\nPING\r\nPING\r\n*0\r\n";
-        for len in 0..input.len() {
-            let decoded = decode_all(&input[..len], len.max(1)).unwrap();
+        let all = decode_all(input, input.len()).unwrap();
+        let mut decoder = Decoder::default();
+        for len in 0..=input.len() {
             let mut seen = Vec::new();
-            each_whole_request(&input[..len], |args| {
+            decoder.ahead = Ahead::default();
+            decoder.ahead.current(&input[..len]);
+            decoder.each_ahead(input, |args| {
                 seen.push(args.iter().map(|arg| arg.to_vec()).collect::<Vec<_>>());
-                true
             });
-            assert_eq!(seen, decoded[..decoded.len().min(3)], "{len}");
+            let whole = [0, 23, 59, 73].partition_point(|&end| end <= len) - 1;
+            assert_eq!(seen, all[..whole], "{len}");
         }
     }
 
