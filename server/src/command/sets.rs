@@ -578,9 +578,13 @@ fn union(call: &mut Call<'_>, keys: &[&[u8]]) -> Result<Set, Error> {
     check_sets(call, keys)?;
     let limits = call.engine.config.hot.limits;
     let mut result = Set::new();
+    // One that is named again adds nothing.
+    let mut met: HashSet<*const Set> = HashSet::new();
     for set in view_sets(call.engine, keys).into_iter().flatten() {
-        for member in set {
-            result.insert(&member, limits);
+        if met.insert(std::ptr::from_ref(set)) {
+            for member in set {
+                result.insert(&member, limits);
+            }
         }
     }
     Ok(result)

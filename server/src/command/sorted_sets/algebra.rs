@@ -43,6 +43,15 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Is it the very same set?
+    fn is(self, other: Source<'_>) -> bool {
+        match (self, other) {
+            (Source::Sorted(one), Source::Sorted(other)) => std::ptr::eq(one, other),
+            (Source::Plain(one), Source::Plain(other)) => std::ptr::eq(one, other),
+            _ => false,
+        }
+    }
+
     fn iter(self) -> impl Iterator<Item = (Item<'a>, f64)> {
         let (sorted, plain) = match self {
             Source::Sorted(set) => (Some(set), None),
@@ -236,6 +245,7 @@ pub(super) fn zintercard(call: &mut Call<'_>) -> Result<(), Stop> {
         .map(|key| Source::of(&call.engine.keys, key))
         .collect();
     sources.sort_by_key(|source| source.len());
+    sources.dedup_by(|one, other| one.is(*other));
     let (smallest, others) = (sources[0], &sources[1..]);
     let shared = smallest
         .iter()
@@ -298,15 +308,23 @@ fn by_size<'a>(sources: &[(Source<'a>, f64)]) -> Vec<(Source<'a>, f64)> {
     sorted
 }
 
+/// Sources one after another that are the same set, which is then gone through only once.
+type Run<'r, 'a> = &'r [(Source<'a>, f64)];
+
+fn runs<'r, 'a>(sorted: &'r [(Source<'a>, f64)]) -> impl Iterator<Item = Run<'r, 'a>> {
+    sorted.chunk_by(|(one, _), (other, _)| one.is(*other))
+}
+
 fn union(sources: &[(Source<'_>, f64)], aggregate: Aggregate) -> Scored {
     let mut scores: HashMap<ByteStr, f64> = HashMap::new();
-    for (source, weight) in by_size(sources) {
-        for (member, score) in source.iter() {
-            let score = number_or_zero(score * weight);
+    for run in runs(&by_size(sources)) {
+        for (member, score) in run[0].0.iter() {
+            let weighted = |(_, weight): &(Source<'_>, f64)| number_or_zero(score * weight);
+            let add = |total, other| aggregate.combine(total, other);
             scores
                 .entry(member.to_byte_str())
-                .and_modify(|sum| *sum = aggregate.combine(*sum, score))
-                .or_insert(score);
+                .and_modify(|total| *total = run.iter().map(weighted).fold(*total, add))
+                .or_insert_with(|| run[1..].iter().map(weighted).fold(weighted(&run[0]), add));
         }
     }
     scores.into_iter().collect()
@@ -314,13 +332,20 @@ fn union(sources: &[(Source<'_>, f64)], aggregate: Aggregate) -> Scored {
 
 fn intersection(sources: &[(Source<'_>, f64)], aggregate: Aggregate) -> Scored {
     let sorted = by_size(sources);
-    let Some(((smallest, weight), others)) = sorted.split_first() else {
+    let mut runs = runs(&sorted);
+    let Some((&(smallest, weight), again)) = runs.next().and_then(|run| run.split_first()) else {
         return Scored::new();
     };
+    let others: Vec<Run<'_, '_>> = runs.collect();
     let combined = |(member, score): (Item<'_>, f64)| {
-        let mut total = number_or_zero(score * weight);
-        for (other, weight) in others {
-            total = aggregate.combine(total, other.score(&member)? * weight);
+        let add = |total: f64, run: Run<'_, '_>, score: f64| {
+            run.iter().fold(total, |total, (_, weight)| {
+                aggregate.combine(total, score * weight)
+            })
+        };
+        let mut total = add(number_or_zero(score * weight), again, score);
+        for run in &others {
+            total = add(total, run, run[0].0.score(&member)?);
         }
         Some((member.to_byte_str(), total))
     };
