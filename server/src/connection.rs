@@ -299,7 +299,7 @@ impl<S: Stream> Connection<S> {
         self.leave.id = Some(id);
     }
 
-    /// One request of a turn while a script has the engine to itself, which lets it in.
+    /// A turn while a script has the engine to itself, which lets the requests in.
     async fn visit(&mut self) -> Turn {
         let shared = self.shared.clone();
         let request = match self.decode() {
@@ -319,7 +319,7 @@ impl<S: Stream> Connection<S> {
             self.state = State::Closing;
             return Turn::Done;
         }
-        let visitor = self.visitor(request.unwrap_or(0));
+        let visitor = self.visitor(request);
         let (answer, answered) = oneshot::channel();
         let visit = move |engine: &mut Engine| drop(answer.send(visitor.visit(engine)));
         if shared.visits.leave(Box::new(visit)).is_err() {
@@ -338,37 +338,52 @@ impl<S: Stream> Connection<S> {
         self.protocol = visited.protocol;
         self.delayed = false;
         self.output.extend_from_slice(&visited.output);
-        let turn = if let Some(len) = request {
-            self.follow(visited.flow, len).unwrap_or(Turn::More)
+        if visited.gone {
+            self.follow(Flow::Drop, 0);
+            return Turn::Done;
+        }
+        let mut turn = if request.is_some() {
+            Turn::More
         } else {
-            if visited.flow == Flow::Drop {
-                self.state = State::Closing;
-            }
             Turn::Done
         };
+        for (flow, len) in visited.flows {
+            if let Some(end) = self.follow(flow, len) {
+                turn = end;
+            }
+        }
         self.note_unwritten();
         turn
     }
 
     /// What is to be done for the client within the script that runs.
-    fn visitor(&mut self, request_len: usize) -> Visitor {
+    fn visitor(&mut self, first: Option<usize>) -> Visitor {
         self.handle.take_signal();
-        let args = match request_len {
-            0 => Vec::new(),
-            _ => self
-                .decoder
-                .args(&self.input)
-                .iter()
-                .map(|arg| arg.to_vec())
-                .collect(),
-        };
+        let mut requests = Vec::new();
+        if let Some(len) = first {
+            requests.push(Letter::new(&self.decoder.args(&self.input), len));
+            self.copy_following(len, &mut requests);
+        }
         Visitor {
             id: self.leave.id,
             handle: self.handle.clone(),
             joining: self.joining.clone(),
-            args,
-            len: request_len as u64,
+            requests,
             delayed: self.delayed,
+        }
+    }
+
+    /// Copies the whole requests that follow the first one, as many as a turn takes.
+    fn copy_following(&self, first: usize, requests: &mut Vec<Letter>) {
+        let mut rest = &self.input[first..];
+        while requests.len() < BATCH_REQUESTS {
+            let mut decoder = Decoder::default();
+            // What is wrong with one is said when it is its turn.
+            let Ok(Some(len)) = decoder.decode(rest, self.limits()) else {
+                return;
+            };
+            requests.push(Letter::new(&decoder.args(rest), len));
+            rest = &rest[len..];
         }
     }
 
@@ -463,11 +478,15 @@ impl<S: Stream> Connection<S> {
     }
 
     fn decode(&mut self) -> Result<Option<usize>, ProtocolError> {
-        let limits = Limits {
+        let limits = self.limits();
+        self.decoder.decode(&self.input, limits)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
             bulk_len: self.shared.bulk_len_max.load(Ordering::Relaxed),
             authenticated: self.authenticated,
-        };
-        self.decoder.decode(&self.input, limits)
+        }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Wake> {
@@ -575,22 +594,39 @@ impl<S: Stream> Connection<S> {
     }
 }
 
-/// A request that a running script lets in, or a look for what has come for the client.
+/// Requests that a running script lets in, or a look for what has come for the client.
 struct Visitor {
     id: Option<ClientId>,
     handle: Arc<Handle>,
     /// The addresses of a client that the engine does not know yet.
     joining: Option<(String, String)>,
-    args: Vec<Vec<u8>>,
-    len: u64,
+    requests: Vec<Letter>,
+    /// The first of them already had its injected delay.
     delayed: bool,
+}
+
+/// A copy of a request, and its length on the wire.
+struct Letter {
+    args: Vec<Vec<u8>>,
+    len: usize,
+}
+
+impl Letter {
+    fn new(args: &[&[u8]], len: usize) -> Letter {
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        Letter { args, len }
+    }
 }
 
 /// What a visit came to.
 struct Visited {
     id: ClientId,
     output: Vec<u8>,
-    flow: Flow,
+    /// What followed from each request that was run, and its length; the last one may be the end
+    /// of the turn.
+    flows: Vec<(Flow, usize)>,
+    /// The client was ended.
+    gone: bool,
     protocol: Protocol,
     authenticated: bool,
 }
@@ -611,30 +647,56 @@ impl Visitor {
         let mut visited = Visited {
             id,
             output: Vec::new(),
-            flow: Flow::Drop,
+            flows: Vec::new(),
+            gone: false,
             protocol: Protocol::Resp2,
             authenticated: false,
         };
         let Some(mut session) = engine.sessions.take(id) else {
+            visited.gone = true;
             return Some(visited);
         };
-        let output = &mut visited.output;
-        output.append(&mut session.outbox);
-        session.bytes_in += self.len;
-        visited.flow = if self.args.is_empty() {
-            Flow::Continue
-        } else {
-            let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
-            engine.execute(&mut session, &args, output, self.delayed)
-        };
-        session.bytes_out += output.len() as u64;
-        let second = engine.keys.now().seconds();
-        engine.stats.bytes_in.add(self.len, second);
-        engine.stats.bytes_out.add(output.len() as u64, second);
+        visited.output.append(&mut session.outbox);
+        visited.run(engine, &mut session, &self.requests, self.delayed);
         visited.protocol = session.protocol;
         visited.authenticated = session.authenticated;
         engine.sessions.put(session);
         Some(visited)
+    }
+}
+
+impl Visited {
+    /// Runs the requests up to one that ends the turn.
+    fn run(
+        &mut self,
+        engine: &mut Engine,
+        session: &mut Session,
+        requests: &[Letter],
+        mut delayed: bool,
+    ) {
+        for Letter { args, len } in requests {
+            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            let flow = if args.is_empty() {
+                Flow::Continue
+            } else {
+                engine.execute(
+                    session,
+                    &args,
+                    &mut self.output,
+                    std::mem::take(&mut delayed),
+                )
+            };
+            session.bytes_in += *len as u64;
+            self.flows.push((flow, *len));
+            if flow != Flow::Continue || self.output.len() > BATCH_REPLY_BYTES {
+                break;
+            }
+        }
+        let came: usize = self.flows.iter().map(|(_, len)| len).sum();
+        session.bytes_out += self.output.len() as u64;
+        let second = engine.keys.now().seconds();
+        engine.stats.bytes_in.add(came as u64, second);
+        engine.stats.bytes_out.add(self.output.len() as u64, second);
     }
 }
 

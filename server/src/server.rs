@@ -689,12 +689,7 @@ fn admit(
     laddr: String,
 ) {
     let shared = shared.clone();
-    let full = shared.lock_unless_busy().is_some_and(|mut engine| {
-        let full = engine.sessions.len() >= engine.config.hot.max_clients;
-        engine.stats.rejected_connections += u64::from(full);
-        full
-    });
-    if full {
+    if shared.is_full() {
         return refuse(stream, "-ERR max number of clients reached\r\n");
     }
     tracing::debug!(%addr, "a client connects");

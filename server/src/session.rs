@@ -177,13 +177,16 @@ pub struct Handle {
     pub output_room: AtomicUsize,
     /// The system's number for the socket, if it is one.
     pub socket: Option<i32>,
+    /// Held for as long as the connection is there.
+    _ticket: Arc<()>,
 }
 
 impl Handle {
-    pub fn new(foreign: bool, epoch: u64) -> Handle {
+    pub fn new(foreign: bool, epoch: u64, ticket: Arc<()>) -> Handle {
         Handle {
             foreign,
             epoch,
+            _ticket: ticket,
             ..Handle::default()
         }
     }

@@ -40,6 +40,9 @@ pub struct Shared {
     pub bulk_len_max: AtomicI64,
     /// `client-query-buffer-limit`, in bytes.
     pub query_buffer_max: AtomicUsize,
+    /// `maxclients`, and a ticket of which each connection holds a copy.
+    max_clients: AtomicUsize,
+    tickets: Arc<()>,
     /// Wakes whoever waits for the end of the server.
     pub stop: Notify,
     pub stopping: AtomicBool,
@@ -54,11 +57,14 @@ impl Shared {
     pub fn new(engine: Engine, clock: Clock) -> Arc<Shared> {
         let bulk_len_max = AtomicI64::new(engine.config.hot.bulk_len_max);
         let query_buffer_max = AtomicUsize::new(engine.config.hot.query_buffer_max);
+        let max_clients = AtomicUsize::new(engine.config.hot.max_clients);
         Arc::new(Shared {
             script: Arc::clone(&engine.script_control),
             visits: Arc::clone(&engine.visits),
             bulk_len_max,
             query_buffer_max,
+            max_clients,
+            tickets: Arc::default(),
             engine: Mutex::new(engine),
             clock,
             clients: DashMap::new(),
@@ -110,6 +116,8 @@ impl Shared {
             .store(engine.config.hot.bulk_len_max, Ordering::Relaxed);
         self.query_buffer_max
             .store(engine.config.hot.query_buffer_max, Ordering::Relaxed);
+        self.max_clients
+            .store(engine.config.hot.max_clients, Ordering::Relaxed);
         let auth_required = !engine.is_open();
         self.auth_required.store(auth_required, Ordering::Relaxed);
         let shutdown = std::mem::take(&mut engine.shutdown);
@@ -180,7 +188,26 @@ impl Shared {
 
     /// The handle of a connection that is made now; `foreign` is one that another runtime serves.
     pub fn new_handle(&self, foreign: bool) -> Handle {
-        Handle::new(foreign, self.epoch.load(Ordering::Acquire))
+        let ticket = Arc::clone(&self.tickets);
+        Handle::new(foreign, self.epoch.load(Ordering::Acquire), ticket)
+    }
+
+    /// Whether there are as many connections as there may be, so that a new one is turned away.
+    pub fn is_full(&self) -> bool {
+        if let Some(mut engine) = self.lock_unless_busy() {
+            let full = engine.sessions.len() >= engine.config.hot.max_clients;
+            engine.stats.rejected_connections += u64::from(full);
+            return full;
+        }
+        // A script has the engine to itself, which has yet to learn of those who came meanwhile.
+        let connections = Arc::strong_count(&self.tickets) - 1;
+        let full = connections >= self.max_clients.load(Ordering::Relaxed);
+        if full {
+            let note = |engine: &mut Engine| engine.stats.rejected_connections += 1;
+            // It may have ended since; then nobody counts this one.
+            let _ = self.visits.leave(Box::new(note));
+        }
+        full
     }
 
     /// Whether all connections were ended since this one was made.

@@ -601,7 +601,7 @@ fn a_client_ends_a_script_that_a_test_runs() {
     std::thread::scope(|scope| {
         let script = scope.spawn(|| server.run(["EVAL", "while true do end", "0"]));
         // There is nothing to end until it runs, and has done so for long enough.
-        while !is_granted(&mut client, "*2\r\n$6\r\nSCRIPT\r\n$4\r\nKILL\r\n") {
+        while !ask(&mut client, "SCRIPT KILL\r\n", 1).starts_with('+') {
             assert!(start.elapsed() < Duration::from_secs(20), "nothing to end");
         }
         let text = script.join().unwrap().to_string();
@@ -612,14 +612,57 @@ fn a_client_ends_a_script_that_a_test_runs() {
     });
 }
 
-/// Whether the answer, a line, is a status.
-fn is_granted(stream: &mut TcpStream, request: &str) -> bool {
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut line = Vec::new();
-    while !line.ends_with(b"\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).unwrap();
-        line.extend(byte);
+/// Runs something while an endless script has the engine to itself, with a client that is there
+/// already; then ends the script.
+fn while_a_script_runs(settings: &[(&str, &str)], body: impl FnOnce(&Server, &mut TcpStream)) {
+    let mut builder = Server::builder().setting("busy-reply-threshold", "1");
+    for (name, value) in settings {
+        builder = builder.setting(name, value);
     }
-    line[0] == b'+'
+    let server = builder.start().unwrap();
+    let mut client = connect(&server);
+    std::thread::scope(|scope| {
+        let script = scope.spawn(|| server.run(["EVAL", "while true do end", "0"]));
+        while !ask(&mut client, "PING\r\n", 1).starts_with("-BUSY") {}
+        body(&server, &mut client);
+        ask(&mut client, "SCRIPT KILL\r\n", 1);
+        script.join().unwrap();
+    });
+}
+
+/// Sends requests and reads so many lines.
+fn ask(stream: &mut TcpStream, requests: &str, lines: usize) -> String {
+    stream.write_all(requests.as_bytes()).unwrap();
+    let (mut text, mut left, mut byte) = (Vec::new(), lines, [0]);
+    while left > 0 {
+        stream.read_exact(&mut byte).unwrap();
+        text.extend(byte);
+        left -= usize::from(byte == *b"\n");
+    }
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn nobody_gets_past_maxclients_while_a_script_runs() {
+    while_a_script_runs(&[("maxclients", "2")], |server, _| {
+        let mut second = connect(server);
+        assert!(ask(&mut second, "PING\r\n", 1).starts_with("-BUSY"));
+        let mut third = connect(server);
+        let refused = ask(&mut third, "", 1);
+        assert_eq!(refused, "-ERR max number of clients reached\r\n");
+        drop(second);
+        // The place is free as soon as the server has noticed.
+        while !ask(&mut connect(server), "PING\r\n", 1).starts_with("-BUSY") {}
+    });
+}
+
+/// As in Valkey: what stands behind the SCRIPT KILL in one pipeline came while the script ran.
+#[test]
+fn a_pipeline_that_ends_a_script_is_busy_to_its_end() {
+    while_a_script_runs(&[], |_, client| {
+        let requests = "PING\r\nMULTI\r\nDISCARD\r\nSCRIPT KILL\r\nPING\r\n\r\nGET k\r\n";
+        let answers = ask(client, requests, 6);
+        let codes: Vec<&str> = answers.lines().map(|line| &line[..3]).collect();
+        assert_eq!(codes, ["-BU", "+OK", "+OK", "+OK", "-BU", "-BU"]);
+    });
 }
