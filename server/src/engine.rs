@@ -535,6 +535,13 @@ impl Engine {
         }
         let threshold_ms = self.config.int("busy-reply-threshold");
         self.script_control.set_threshold_ms(threshold_ms);
+        let script_memory = self.script_memory();
+        if let Some(scripts) = &mut self.scripts {
+            scripts.set_memory_limit(script_memory);
+        }
+        if let Some(functions) = &mut self.functions {
+            functions.set_memory_limit(script_memory);
+        }
         if self.config.hot.timeout > 0 {
             self.sweep_soon();
         }
@@ -543,23 +550,32 @@ impl Engine {
         }
     }
 
+    /// What the Lua state of scripts may occupy, and that of functions, in bytes.
+    fn script_memory(&self) -> usize {
+        self.config.int("script-memory-limit") as usize
+    }
+
     /// Takes the function libraries out, to be put back.
     #[expect(
         clippy::unnecessary_box_returns,
         reason = "it goes back into its place as it is"
     )]
     pub fn take_functions(&mut self) -> Box<Functions> {
-        let control = &self.script_control;
-        self.functions
-            .take()
-            .unwrap_or_else(|| Box::new(Functions::new(Arc::clone(control))))
+        if let Some(functions) = self.functions.take() {
+            return functions;
+        }
+        let mut functions = Functions::new(Arc::clone(&self.script_control));
+        functions.set_memory_limit(self.script_memory());
+        Box::new(functions)
     }
 
     /// Takes the scripts out, to be put back; makes their cache when the first one comes.
     pub fn take_scripts(&mut self) -> Box<Scripts> {
-        let control = &self.script_control;
-        self.scripts
-            .take()
-            .unwrap_or_else(|| Box::new(Scripts::new(Arc::clone(control))))
+        if let Some(scripts) = self.scripts.take() {
+            return scripts;
+        }
+        let mut scripts = Scripts::new(Arc::clone(&self.script_control));
+        scripts.set_memory_limit(self.script_memory());
+        Box::new(scripts)
     }
 }

@@ -252,6 +252,8 @@ pub static SETTINGS: &[Setting] = &[
         .fixed(),
     Setting::new("requirepass", "", Kind::Text),
     Setting::new("save", "", Kind::Special(save_points)),
+    // Ours alone: what the Lua state of scripts may occupy, and that of functions.
+    Setting::new("script-memory-limit", "536870912", memory(1 << 20)),
     Setting::new("set-max-intset-entries", "512", SIZE),
     Setting::new("set-max-listpack-entries", "128", SIZE),
     Setting::new("set-max-listpack-value", "64", SIZE),
