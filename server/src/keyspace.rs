@@ -99,6 +99,11 @@ impl Event {
     }
 
     const DEL: Event = Event::generic("del");
+    /// A change that is told in other words, or in none.
+    pub const SILENT: Event = Event {
+        class: Class(0),
+        name: "",
+    };
     /// Fields of a hash came to their end.
     pub const HEXPIRED: Event = Event {
         class: Class::EXPIRED,
@@ -660,7 +665,10 @@ impl Keyspace {
     /// Puts an entry taken elsewhere under a key, with its deadline. Whatever was there is deleted
     /// first, so that this is a new key.
     pub fn put_entry(&mut self, key: &[u8], value: Value, deadline: Option<u64>, event: Event) {
-        self.store(key, value, deadline.map_or(Ttl::Clear, Ttl::At));
+        let touch = self.store(key, value, deadline.map_or(Ttl::Clear, Ttl::At));
+        if touch == Touch::Replaced {
+            self.announce(key, Event::NEW);
+        }
         self.changed(key, event);
     }
 

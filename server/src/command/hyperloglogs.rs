@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     command::spec::{Categories, Flags, KeySpec},
-    keyspace::{Class, Event},
+    keyspace::Event,
     value::{
         StringValue,
         hyperloglog::{self, HyperLogLog, Invalid},
@@ -92,11 +92,6 @@ const NO_KEY: Error = Error::text("ERR The specified key does not exist");
 const NOT_SPARSE: Error = Error::text("ERR HLL encoding is not sparse");
 
 const PFADD: Event = Event::string("pfadd");
-/// A change that no class of events covers.
-const SILENT: Event = Event {
-    class: Class(0),
-    name: "",
-};
 
 impl From<Invalid> for Error {
     fn from(invalid: Invalid) -> Error {
@@ -146,7 +141,9 @@ fn count_one(call: &mut Call<'_>, key: &[u8]) -> Result<u64, Error> {
         None => Ok(0),
         Some(sketch) => match sketch.cached_count() {
             Some(count) => Ok(count),
-            None => change(call, key, SILENT, |sketch, _| Ok((sketch.count()?, true))),
+            None => change(call, key, Event::SILENT, |sketch, _| {
+                Ok((sketch.count()?, true))
+            }),
         },
     }
 }
@@ -217,7 +214,7 @@ fn simd(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 fn make_dense(call: &mut Call<'_>, key: &[u8]) -> Result<bool, Error> {
-    change(call, key, SILENT, |sketch, _| {
+    change(call, key, Event::SILENT, |sketch, _| {
         let sparse = sketch.is_sparse();
         sketch.make_dense()?;
         Ok((sparse, sparse))

@@ -444,13 +444,18 @@ fn move_(call: &mut Call<'_>) -> Result<(), Stop> {
     let entry = if taken {
         None
     } else {
-        keys.take(key, Event::generic("move_from"))
+        keys.take(key, Event::SILENT)
     };
     let moved = entry.is_some();
     if let Some(entry) = entry {
-        keys.select(db);
         let deadline = entry.deadline();
-        keys.put_entry(key, entry.value, deadline, Event::generic("move_to"));
+        keys.select(db);
+        keys.put_entry(key, entry.value, deadline, Event::SILENT);
+        // The new key is told of first.
+        keys.select(call.session.db);
+        keys.announce(key, Event::generic("move_from"));
+        keys.select(db);
+        keys.announce(key, Event::generic("move_to"));
         keys.select(call.session.db);
     }
     call.reply.integer(i64::from(moved));
@@ -484,9 +489,12 @@ fn renamenx(call: &mut Call<'_>) -> Result<(), Stop> {
 
 fn move_key(call: &mut Call<'_>, from: &[u8], to: &[u8]) {
     let keys = &mut call.engine.keys;
-    if let Some(entry) = keys.take(from, Event::generic("rename_from")) {
+    if let Some(entry) = keys.take(from, Event::SILENT) {
         let deadline = entry.deadline();
-        keys.put_entry(to, entry.value, deadline, Event::generic("rename_to"));
+        keys.put_entry(to, entry.value, deadline, Event::SILENT);
+        // The new key is told of first.
+        keys.announce(from, Event::generic("rename_from"));
+        keys.announce(to, Event::generic("rename_to"));
     }
 }
 
