@@ -1,6 +1,6 @@
 //! Numbers between text and doubles, as C's library and the references print and read them.
 
-use std::ffi::CStr;
+use std::{ffi::CStr, io::Write};
 
 use super::{convert::c_string, lua::print_float};
 use crate::number::Hexadecimal;
@@ -127,6 +127,32 @@ fn write_with_point(digits: &[u8], before: i32, out: &mut Vec<u8>) {
 
 /// Writes a number in so many significant digits, as `%.14g` does for 14.
 pub fn write_general(value: f64, digits: u8, out: &mut Vec<u8>) {
+    let is_plain = (1e-4..10_f64.powi(digits.into())).contains(&value.abs());
+    if !(is_plain && write_short(value, digits, out)) {
+        write_by_format(value, digits, out);
+    }
+}
+
+/// Writes a number that needs no exponent in the fewest digits that mean it, if those are not
+/// too many: there are no others within half a unit of the last digit asked for.
+fn write_short(value: f64, digits: u8, out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    if value.fract() == 0.0 {
+        out.extend_from_slice(itoa::Buffer::new().format(value as i64).as_bytes());
+        return true;
+    }
+    // Writing to a vector does not fail.
+    let _ = write!(out, "{value}");
+    let written = out[start..].iter().filter(|byte| byte.is_ascii_digit());
+    let significant = written.skip_while(|&&digit| digit == b'0').count();
+    if significant > usize::from(digits) {
+        out.truncate(start);
+        return false;
+    }
+    true
+}
+
+fn write_by_format(value: f64, digits: u8, out: &mut Vec<u8>) {
     let format = [
         b'%',
         b'.',
@@ -190,6 +216,48 @@ mod tests {
             b"infx",
         ] {
             assert_eq!(parse(refused), None, "{}", refused.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn general_numbers_print_as_the_format_of_c_does() {
+        let mut random = crate::random::Random::seeded(7);
+        let edges = [
+            0.0,
+            -0.0,
+            1e-4,
+            9.9999e-5,
+            1e13,
+            1e14,
+            99_999_999_999_999.9,
+            0.1,
+            -2.5,
+            1e300,
+        ];
+        let decimals = |random: &mut crate::random::Random| {
+            let scale = 10_f64.powi(random.below(20) as i32);
+            (random.next_u64() >> random.below(64)) as f64 / scale
+        };
+        let bits = |random: &mut crate::random::Random| f64::from_bits(random.next_u64());
+        let mut values = edges.to_vec();
+        for _ in 0..2000 {
+            values.extend([
+                decimals(&mut random),
+                -decimals(&mut random),
+                bits(&mut random),
+            ]);
+        }
+        for value in values.into_iter().filter(|value| value.is_finite()) {
+            for digits in [1, 5, 14] {
+                let (mut quick, mut exact) = (Vec::new(), Vec::new());
+                write_general(value, digits, &mut quick);
+                write_by_format(value, digits, &mut exact);
+                assert_eq!(
+                    String::from_utf8_lossy(&quick),
+                    String::from_utf8_lossy(&exact),
+                    "{value:e} in {digits} digits"
+                );
+            }
         }
     }
 

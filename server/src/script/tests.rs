@@ -784,6 +784,20 @@ fn json_is_written_and_read_as_the_reference_does() {
 }
 
 #[test]
+fn numbers_are_sorted_as_anything_else_is() {
+    let sort = "local t = {} for i = 1, 500 do t[i] = i * 7919 % 503 end t[250] = ";
+    let check_sorted = " table.sort(t) for i = 2, #t do if t[i] < t[i - 1] then return i end end \
+        return {#t, t[1], t[#t]}";
+    check(
+        &format!("{sort} -1e300{check_sorted}"),
+        "[:500 :-9223372036854775808 :502]",
+    );
+    check(&format!("{sort} -0.0{check_sorted}"), "[:500 :0 :502]");
+    let mixed = format!("{sort} 'x' return pcall(table.sort, t) == false");
+    check(&mixed, ":1");
+}
+
+#[test]
 fn one_script_never_sees_what_another_set() {
     let mut bench = Bench::new();
     bench.eval("cjson.encode_number_precision(3) cjson.decode_max_depth(1) redis.setresp(3)");

@@ -133,6 +133,9 @@ fn sort(stack: &Stack<'_>) -> Outcome {
     if len > 0 {
         sandbox::check_writable(stack, 1)?;
     }
+    if stack.is_nil(2) && sort_numbers(stack, len as i32)? {
+        return Ok(0);
+    }
     if stack.is_nil(2) || stack.is_c_function(2) {
         stack.ensure(200)?;
         sort_range(stack, 1, len as i32)?;
@@ -147,6 +150,34 @@ fn sort(stack: &Stack<'_>) -> Outcome {
         return Err(stack.fail(DISORDER));
     }
     Err(raised)
+}
+
+/// Sorts a table of numbers, unless it has another value, or one whose place would show how it
+/// was sorted: NaN, and zero with a sign.
+fn sort_numbers(stack: &Stack<'_>, len: i32) -> Result<bool, Raised> {
+    let mut numbers = Vec::new();
+    for index in 1..=len {
+        stack.spend(40)?;
+        stack.raw_get_index(1, index);
+        let number = match stack.type_of(-1) {
+            Type::Number => stack.number(-1),
+            _ => None,
+        };
+        stack.pop(1);
+        match number {
+            Some(value) if value == 0.0 && value.is_sign_negative() || value.is_nan() => {
+                return Ok(false);
+            }
+            Some(value) => numbers.push(value),
+            None => return Ok(false),
+        }
+    }
+    numbers.sort_unstable_by(f64::total_cmp);
+    for (index, number) in (1..).zip(numbers) {
+        stack.push_number(number);
+        stack.raw_set_index(1, index);
+    }
+    Ok(true)
 }
 
 const DISORDER: &str = "invalid order function for sorting";
