@@ -6,9 +6,13 @@
 //! lower place. So an entry that was there throughout can move ahead of the cursor but never
 //! behind it: a scan meets it, at times twice, whatever comes and goes meanwhile.
 
+mod index;
+
 use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
+
+use index::Index;
 
 /// What a dictionary keeps: something that knows its own key.
 pub trait Keyed {
@@ -74,24 +78,21 @@ impl<E: Keyed> Dict<E> {
 
     pub fn find_hashed(&self, key: &[u8], hash: u32) -> Option<usize> {
         let entries = &self.entries;
-        let slot = self.index.find(hash, |at| entries[at].key() == key)?;
-        Some(self.index.position(slot))
+        let place = self.index.find(hash, |at| entries[at].key() == key)?;
+        Some(self.index.position(place))
     }
 
     /// Looks at where the entries of these hashes lie, to have that memory at hand: one step of
     /// the look-up for all of them, then the next. What it gives only keeps that from being left
     /// out. The hashes are used up.
     pub fn warm(&self, hashes: &mut [u32]) -> u64 {
-        if self.index.slots.is_empty() {
-            return 0;
-        }
         let mut seen = 0;
         for &mut hash in &mut *hashes {
-            seen ^= self.index.slots[self.index.home(hash)];
+            seen ^= self.index.first_slot(hash);
         }
         for place in &mut *hashes {
-            let slot = self.index.find(*place, |_| true);
-            *place = slot.map_or(u32::MAX, |slot| self.index.position(slot) as u32);
+            let found = self.index.find(*place, |_| true);
+            *place = found.map_or(u32::MAX, |found| self.index.position(found) as u32);
             if let Some(entry) = self.entries.get(*place as usize) {
                 // The key lies at one end and the hash, if it is kept, at the other.
                 seen ^= entry.key().len() as u64;
@@ -144,14 +145,14 @@ impl<E: Keyed> Dict<E> {
 
     /// Takes the entry at a position below `len()` out; the last entry moves into its place.
     pub fn remove_at(&mut self, position: usize) -> Removed<E> {
-        if let Some(slot) = self.index.find(self.hash_at(position), |at| at == position) {
-            self.index.remove(slot);
+        if let Some(place) = self.index.find(self.hash_at(position), |at| at == position) {
+            self.index.remove(place);
         }
         let last = self.entries.len() - 1;
         if position != last
-            && let Some(slot) = self.index.find(self.hash_at(last), |at| at == last)
+            && let Some(place) = self.index.find(self.hash_at(last), |at| at == last)
         {
-            self.index.move_to(slot, position);
+            self.index.move_to(place, position);
         }
         let entry = self.entries.swap_remove(position);
         self.shrink_if_sparse();
@@ -199,129 +200,8 @@ impl<E: Keyed> Dict<E> {
         let len = self.entries.len();
         if self.entries.capacity() > 64 && len < self.entries.capacity() / 8 {
             self.entries.shrink_to(len * 2);
-            self.index.shrink(len);
         }
     }
-}
-
-/// Where the entry of a hash lies: open addressing in one vector.
-///
-/// A slot holds the hash beside the position, eight bytes together. So a look-up touches one
-/// place here and the entry itself, and growing moves slots without looking at any entry. A
-/// removal closes the gap behind it, so there are no tombstones and runs stay short.
-#[derive(Clone, Default)]
-struct Index {
-    /// The hash above, the position plus one below; 0 is free.
-    slots: Box<[u64]>,
-    used: usize,
-}
-
-/// The fewest slots of an index that is not empty.
-const SLOTS_MIN: usize = 8;
-
-impl Index {
-    /// The slot whose hash is this one and whose position fits.
-    fn find(&self, hash: u32, mut fits: impl FnMut(usize) -> bool) -> Option<usize> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        let mut at = self.home(hash);
-        loop {
-            let slot = self.slots[at];
-            if slot == 0 {
-                return None;
-            }
-            if (slot >> 32) as u32 == hash && fits((slot as u32 - 1) as usize) {
-                return Some(at);
-            }
-            at = self.after(at);
-        }
-    }
-
-    fn position(&self, at: usize) -> usize {
-        (self.slots[at] as u32 - 1) as usize
-    }
-
-    fn move_to(&mut self, at: usize, position: usize) {
-        self.slots[at] = pack((self.slots[at] >> 32) as u32, position);
-    }
-
-    fn insert(&mut self, hash: u32, position: usize) {
-        // Up to seven eighths are used; beyond that, runs grow long.
-        if (self.used + 1) * 8 > self.slots.len() * 7 {
-            self.resize((self.slots.len() * 3 / 2).max(SLOTS_MIN));
-        }
-        self.used += 1;
-        self.place(pack(hash, position));
-    }
-
-    fn place(&mut self, slot: u64) {
-        let mut at = self.home((slot >> 32) as u32);
-        while self.slots[at] != 0 {
-            at = self.after(at);
-        }
-        self.slots[at] = slot;
-    }
-
-    /// Frees a slot and moves those behind it up that its use had pushed back.
-    fn remove(&mut self, mut gap: usize) {
-        self.used -= 1;
-        let mut at = gap;
-        loop {
-            at = self.after(at);
-            let slot = self.slots[at];
-            if slot == 0 {
-                break;
-            }
-            let home = self.home((slot >> 32) as u32);
-            // It may move unless its home lies behind the gap, on the way round to it.
-            let stays = if gap <= at {
-                gap < home && home <= at
-            } else {
-                gap < home || home <= at
-            };
-            if !stays {
-                self.slots[gap] = slot;
-                gap = at;
-            }
-        }
-        self.slots[gap] = 0;
-    }
-
-    fn shrink(&mut self, len: usize) {
-        self.resize((len * 2).max(SLOTS_MIN));
-    }
-
-    fn resize(&mut self, slots: usize) {
-        let old = std::mem::replace(&mut self.slots, vec![0; slots].into_boxed_slice());
-        for slot in old {
-            if slot != 0 {
-                self.place(slot);
-            }
-        }
-    }
-
-    /// What it occupies, in bytes.
-    fn size(&self) -> usize {
-        self.slots.len() * size_of::<u64>()
-    }
-
-    /// Spreads hashes over any number of slots, not only a power of two.
-    fn home(&self, hash: u32) -> usize {
-        ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
-    }
-
-    fn after(&self, at: usize) -> usize {
-        if at + 1 == self.slots.len() {
-            0
-        } else {
-            at + 1
-        }
-    }
-}
-
-fn pack(hash: u32, position: usize) -> u64 {
-    u64::from(hash) << 32 | (position as u64 + 1)
 }
 
 impl Keyed for crate::bytestr::ByteStr {
