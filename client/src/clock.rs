@@ -1,10 +1,11 @@
 //! The one place where the library reads time or sleeps, so that a test can hold time in its hand.
 
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-
-use tokio::sync::watch;
 
 /// Where a manager takes its time from: the machine's monotonic clock, or a [`ManualClock`].
 ///
@@ -69,16 +70,25 @@ impl Clock {
 /// assert_eq!(clock.now() - before, Duration::from_secs(5));
 /// ```
 #[derive(Clone, Debug)]
-pub struct ManualClock {
-    now: Arc<watch::Sender<Instant>>,
+pub struct ManualClock(Arc<Mutex<Manual>>);
+
+#[derive(Debug)]
+struct Manual {
+    now: Instant,
+    /// Who waits for which moment. Only those whose moment has come are woken: with many sleepers
+    /// and small steps most of them have nothing to do.
+    sleepers: BTreeMap<(Instant, u64), Waker>,
+    next_sleeper: u64,
 }
 
 impl ManualClock {
     /// A clock that stands at an arbitrary moment.
     pub fn new() -> Self {
-        Self {
-            now: Arc::new(watch::Sender::new(Instant::now())),
-        }
+        Self(Arc::new(Mutex::new(Manual {
+            now: Instant::now(),
+            sleepers: BTreeMap::new(),
+            next_sleeper: 0,
+        })))
     }
 
     /// The handle to give to a manager.
@@ -88,21 +98,72 @@ impl ManualClock {
 
     /// Moves time forward and wakes whoever waited for a moment that has now come.
     pub fn advance(&self, by: Duration) {
-        self.now.send_modify(|now| *now += by);
+        let mut manual = self.manual();
+        manual.now += by;
+        let later = manual.now + Duration::from_nanos(1);
+        let waiting = manual.sleepers.split_off(&(later, 0));
+        let due = std::mem::replace(&mut manual.sleepers, waiting);
+        // Not under the lock: what is woken may look at the clock at once.
+        drop(manual);
+        due.into_values().for_each(Waker::wake);
     }
 
     /// How many timers wait on this clock: a test can wait for one before it advances.
     pub fn sleepers(&self) -> usize {
-        self.now.receiver_count()
+        self.manual().sleepers.len()
     }
 
     fn now(&self) -> Instant {
-        *self.now.borrow()
+        self.manual().now
     }
 
-    async fn reaches(&self, moment: Instant) {
-        // The sender lives as long as `self`, so waiting cannot fail before the moment comes.
-        let _ = self.now.subscribe().wait_for(|now| *now >= moment).await;
+    fn reaches(&self, moment: Instant) -> Reaches<'_> {
+        Reaches {
+            clock: self,
+            moment,
+            sleeper: None,
+        }
+    }
+
+    fn manual(&self) -> MutexGuard<'_, Manual> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for a moment on a [`ManualClock`].
+struct Reaches<'a> {
+    clock: &'a ManualClock,
+    moment: Instant,
+    /// Its number among the sleepers, once it is one.
+    sleeper: Option<u64>,
+}
+
+impl Future for Reaches<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut manual = self.clock.manual();
+        if manual.now >= self.moment {
+            return Poll::Ready(());
+        }
+        let number = self.sleeper.unwrap_or(manual.next_sleeper);
+        manual.next_sleeper = manual.next_sleeper.max(number + 1);
+        let waker = context.waker().clone();
+        let before = manual.sleepers.insert((self.moment, number), waker);
+        drop(manual);
+        // A waker may be the last to hold its task, which may hold sleepers of this clock.
+        drop(before);
+        self.sleeper = Some(number);
+        Poll::Pending
+    }
+}
+
+impl Drop for Reaches<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.sleeper {
+            let waker = self.clock.manual().sleepers.remove(&(self.moment, number));
+            drop(waker);
+        }
     }
 }
 

@@ -378,7 +378,8 @@ impl World {
                 let host = &self.hosts[self.random.below(hosts) as usize];
                 *host.down_for.lock().unwrap() += self.random.millis(0, 500);
             }
-            2 => {
+            // Not often: each script is compiled anew then.
+            2 if self.random.one_in(12) => {
                 let host = &self.hosts[self.random.below(hosts) as usize];
                 host.server.run(["SCRIPT", "FLUSH"]);
             }
@@ -510,6 +511,11 @@ fn everything_ends_by_itself(world: &World) {
     }
 }
 
+fn server() -> Arc<Server> {
+    let server = Server::builder().no_port().frozen();
+    Arc::new(server.setting("databases", "1").start().unwrap())
+}
+
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -518,14 +524,13 @@ fn number(variable: &str) -> Option<u64> {
 fn no_seed_finds_two_holders_a_falling_token_or_an_endless_lock() {
     let seeds = match number("KHOA_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("KHOA_SEEDS").unwrap_or(1000),
+        None => 0..number("KHOA_SEEDS").unwrap_or(2000),
     };
     let (next, acquired) = (AtomicU64::new(seeds.start), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let start = |_| Arc::new(Server::builder().no_port().frozen().start().unwrap());
-                let servers: Vec<_> = (0..3).map(start).collect();
+                let servers: Vec<_> = (0..3).map(|_| server()).collect();
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= seeds.end {
