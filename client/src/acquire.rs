@@ -144,8 +144,8 @@ struct Claim<'a> {
     in_doubt: bool,
     /// Whether the token must not be used again.
     spent: bool,
-    /// Whether the hub refused; then this claim polls.
-    deaf: bool,
+    /// Until this attempt it polls, because the hub refused.
+    deaf_until: u32,
 }
 
 impl<'a> Claim<'a> {
@@ -160,7 +160,7 @@ impl<'a> Claim<'a> {
             sent: false,
             in_doubt: false,
             spent: false,
-            deaf: false,
+            deaf_until: 0,
         })
     }
 
@@ -188,7 +188,7 @@ impl<'a> Claim<'a> {
         self.plan
             .hub
             .as_ref()
-            .filter(|_| self.plan.wait.is_notified() && !self.deaf)
+            .filter(|_| self.plan.wait.is_notified() && self.attempts >= self.deaf_until)
     }
 
     async fn attempt(&mut self, deadline: Option<Instant>) -> Result<Attempt, Error> {
@@ -288,7 +288,8 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// Subscribes, so that the next attempt can queue; polls from now on when that fails.
+    /// Subscribes, so that the next attempt can queue; polls for a while when that fails, and for
+    /// good when it would always fail.
     async fn listen(&mut self, deadline: Option<Instant>) -> bool {
         let Some(hub) = self.hub() else { return false };
         let seat = hub.seat(&self.token, self.plan.resource.name());
@@ -299,7 +300,12 @@ impl<'a> Claim<'a> {
             }
             Err(error) => {
                 tracing::debug!(%error, "no wake-ups, polling instead");
-                self.deaf = true;
+                let again = self.attempts.saturating_mul(2);
+                self.deaf_until = if error.is_transient() {
+                    again
+                } else {
+                    u32::MAX
+                };
                 false
             }
         }

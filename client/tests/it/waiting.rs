@@ -393,6 +393,26 @@ async fn waiters_of_several_processes_are_served_in_their_order() {
     }
 }
 
+// As in the middle of a fail-over.
+#[tokio::test]
+async fn a_waiter_that_could_not_subscribe_takes_its_place_as_soon_as_it_can() {
+    let world = World::start();
+    let holder = world.manager().lock("a").ttl(3600 * SECOND);
+    let holder = holder.acquire().await.unwrap();
+    world.server().inject_on("SUBSCRIBE", Fault::DropBefore, 3);
+    let mut wait = waiter(&world.manager().lock("a").max_wait(60 * SECOND));
+    let queued = async {
+        tokio::select! {
+            () = world.until("LLEN {khoa:a}:queue", 1) => {}
+            _ = &mut wait => panic!("it polled to the end"),
+        }
+    };
+    world.drive(queued).await;
+    holder.release().await.unwrap();
+    // No time passes any more: it does not poll.
+    assert!(wait.await.unwrap().is_ok());
+}
+
 // what nobody has, 2: a dead waiter leaves at once
 #[tokio::test]
 async fn dead_waiters_never_block_the_queue() {
