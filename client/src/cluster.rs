@@ -4,14 +4,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use redis::aio::ConnectionLike;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
-use redis::{Cmd, FromRedisValue, ProtocolVersion, PushInfo, PushKind, RedisResult, Value};
+use redis::{
+    Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, ProtocolVersion, PushInfo, PushKind,
+    RedisResult, Value,
+};
 use tokio::sync::mpsc;
 
-use crate::connection::{BoxFuture, Link, Messages, Shard};
+use crate::connection::{BoxFuture, Link, Messages, Shard, Source};
 
 /// How many messages may wait for a listener that does not come to read them.
 const BACKLOG: usize = 10_000;
@@ -20,6 +23,8 @@ pub(crate) struct ClusterLink {
     client: ClusterClient,
     connection: tokio::sync::Mutex<Option<ClusterConnection>>,
     listeners: Arc<Listeners>,
+    /// How to connect to a node, but for its address.
+    dedicated: Option<Client>,
 }
 
 /// Who listens to which channel; a sharded one and another of the same name are two.
@@ -62,7 +67,10 @@ impl Listeners {
 }
 
 impl ClusterLink {
-    pub(crate) fn new(settings: ClusterClientBuilder) -> RedisResult<Self> {
+    pub(crate) fn new(
+        settings: ClusterClientBuilder,
+        dedicated: Option<Client>,
+    ) -> RedisResult<Self> {
         let listeners = Arc::<Listeners>::default();
         let pushed = {
             let listeners = Arc::clone(&listeners);
@@ -76,6 +84,7 @@ impl ClusterLink {
             client: settings.push_sender(pushed).build()?,
             connection: tokio::sync::Mutex::default(),
             listeners,
+            dedicated,
         })
     }
 
@@ -94,6 +103,80 @@ impl ClusterLink {
         let mut connection = self.connection().await?;
         let answer = connection.route_command(command.clone(), RoutingInfo::SingleNode(to));
         answer.await.and_then(Value::extract_error)
+    }
+
+    async fn ranges(&self) -> RedisResult<Vec<Range>> {
+        let slots = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
+        let ranges = self.route(&slots, SingleNodeRoutingInfo::RandomPrimary);
+        let ranges = Vec::<Vec<Value>>::from_redis_value(ranges.await?)?;
+        Ok(ranges.into_iter().filter_map(Range::read).collect())
+    }
+
+    /// A client for the node that holds a key at the moment.
+    async fn client_at(&self, key: &[u8], like: &Client) -> RedisResult<Client> {
+        let slot = redis::cmd("CLUSTER").arg("KEYSLOT").arg(key).to_owned();
+        let slot = self.route(&slot, SingleNodeRoutingInfo::RandomPrimary);
+        let slot = u16::from_redis_value(slot.await?)?;
+        let ranges = self.ranges().await?;
+        let range = ranges.into_iter().find(|range| range.has(slot));
+        let node = range.ok_or((ErrorKind::ClusterConnectionNotFound, "no node has the slot"))?;
+        let info = like.get_connection_info().clone();
+        let addr = node.address(info.addr().clone());
+        Client::open(info.set_addr(addr))
+    }
+}
+
+/// Slots that follow one another, and their master.
+struct Range {
+    first: u16,
+    last: u16,
+    /// None when it is the host that was asked.
+    host: Option<String>,
+    port: u16,
+    node: Vec<u8>,
+}
+
+impl Range {
+    /// First slot, last slot, master, replicas; a node is host, port, id and more.
+    fn read(range: Vec<Value>) -> Option<Self> {
+        let [first, last, Value::Array(master), ..] = &range[..] else {
+            return None;
+        };
+        let [host, port, node, ..] = &master[..] else {
+            return None;
+        };
+        let host: Option<String> = redis::from_redis_value_ref(host).ok()?;
+        Some(Self {
+            first: redis::from_redis_value_ref(first).ok()?,
+            last: redis::from_redis_value_ref(last).ok()?,
+            host: host.filter(|host| !host.is_empty()),
+            port: redis::from_redis_value_ref(port).ok()?,
+            node: redis::from_redis_value_ref(node).ok()?,
+        })
+    }
+
+    fn has(&self, slot: u16) -> bool {
+        (self.first..=self.last).contains(&slot)
+    }
+
+    /// Where its master is, reached in the same way as another place.
+    fn address(self, like: ConnectionAddr) -> ConnectionAddr {
+        let port = self.port;
+        match like {
+            ConnectionAddr::Tcp(asked, _) => ConnectionAddr::Tcp(self.host.unwrap_or(asked), port),
+            ConnectionAddr::TcpTls {
+                host: asked,
+                insecure,
+                tls_params,
+                ..
+            } => ConnectionAddr::TcpTls {
+                host: self.host.unwrap_or(asked),
+                port,
+                insecure,
+                tls_params,
+            },
+            other => other,
+        }
     }
 }
 
@@ -117,20 +200,9 @@ impl Link for ClusterLink {
 
     fn servers(&self) -> BoxFuture<'_, RedisResult<Vec<Option<Shard>>>> {
         Box::pin(async move {
-            let slots = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
-            let ranges = self
-                .route(&slots, SingleNodeRoutingInfo::RandomPrimary)
-                .await?;
             let mut shards = HashMap::new();
-            for range in Vec::<Vec<Value>>::from_redis_value(ranges)? {
-                // First slot, last slot, master, replicas; a node is its address and its id.
-                let [Value::Int(first), _, Value::Array(master), ..] = &range[..] else {
-                    continue;
-                };
-                let id = master.get(..3).map(|master| format!("{master:?}"));
-                shards
-                    .entry(id)
-                    .or_insert(u16::try_from(*first).unwrap_or(0));
+            for range in self.ranges().await? {
+                shards.entry(range.node).or_insert(range.first);
             }
             Ok(shards.into_values().map(Some).collect())
         })
@@ -149,6 +221,17 @@ impl Link for ClusterLink {
 
     fn is_sharded(&self) -> bool {
         true
+    }
+
+    fn dedicated<'a>(
+        &'a self,
+        key: &'a [u8],
+    ) -> Option<BoxFuture<'a, RedisResult<MultiplexedConnection>>> {
+        let like = self.dedicated.as_ref()?;
+        Some(Box::pin(async move {
+            let client = self.client_at(key, like).await?;
+            Source::Client(client).dial().await
+        }))
     }
 
     fn listen(

@@ -67,8 +67,12 @@ pub(crate) trait Link: Send + Sync {
         None
     }
 
-    /// A connection nobody else uses, for what holds state on it; `None` when the kind has none.
-    fn dedicated(&self) -> Option<BoxFuture<'_, RedisResult<MultiplexedConnection>>> {
+    /// A connection nobody else uses, for what holds state on it about a key; `None` when the kind
+    /// has none.
+    fn dedicated<'a>(
+        &'a self,
+        _key: &'a [u8],
+    ) -> Option<BoxFuture<'a, RedisResult<MultiplexedConnection>>> {
         None
     }
 }
@@ -237,7 +241,7 @@ impl Source {
         }
     }
 
-    async fn dial(&self) -> RedisResult<MultiplexedConnection> {
+    pub(crate) async fn dial(&self) -> RedisResult<MultiplexedConnection> {
         // The library has one clock for its deadlines; a second timer below it would only blur them.
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
@@ -389,7 +393,10 @@ impl Link for ClientLink {
         }))
     }
 
-    fn dedicated(&self) -> Option<BoxFuture<'_, RedisResult<MultiplexedConnection>>> {
+    fn dedicated<'a>(
+        &'a self,
+        _key: &'a [u8],
+    ) -> Option<BoxFuture<'a, RedisResult<MultiplexedConnection>>> {
         Some(Box::pin(self.source.dial()))
     }
 }
@@ -403,19 +410,4 @@ fn messages(sink: PubSubSink, stream: redis::aio::PubSubStream) -> Messages {
             Some((message.get_payload_bytes().to_vec(), (sink, stream)))
         },
     ))
-}
-
-/// A connection that somebody else made and keeps alive.
-pub(crate) struct SharedLink<C>(pub(crate) C);
-
-impl<C: ConnectionLike + Clone + Send + Sync> Link for SharedLink<C> {
-    fn request<'a>(&'a self, command: &'a Cmd) -> BoxFuture<'a, RedisResult<Value>> {
-        let mut connection = self.0.clone();
-        Box::pin(async move {
-            connection
-                .req_packed_command(command)
-                .await
-                .and_then(Value::extract_error)
-        })
-    }
 }

@@ -34,6 +34,7 @@
 mod acquire;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+mod borrowed;
 mod cleanup;
 mod clock;
 #[cfg(feature = "cluster")]

@@ -1,6 +1,9 @@
 //! The cheap, cloneable handle over a server, from which everything else is made.
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::future::Future;
+use std::ops::DerefMut;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,8 +11,9 @@ use redis::aio::ConnectionLike;
 use redis::{Client, IntoConnectionInfo};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::borrowed::{Assisted, PoolLink, SharedLink};
 use crate::clock::Clock;
-use crate::connection::{ClientLink, Link, Node, SharedLink, Source};
+use crate::connection::{ClientLink, Link, Node, Source};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::name::Name;
@@ -55,6 +59,7 @@ struct Settings {
     request_timeout: Duration,
     fence_kept: Duration,
     index: usize,
+    dedicated: Option<Client>,
 }
 
 impl Manager {
@@ -70,7 +75,8 @@ impl Manager {
 
     /// A manager over a connection that is there already: a multiplexed or a cluster connection,
     /// a connection manager, or anything else that can be cloned. Such a connection cannot be
-    /// subscribed on, so waiters poll.
+    /// subscribed on, so waiters poll unless there is [another for
+    /// that](ManagerBuilder::dedicated).
     pub fn from_connection<C>(connection: C) -> Self
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
@@ -161,6 +167,7 @@ impl Default for ManagerBuilder {
             request_timeout: Duration::from_secs(1),
             fence_kept: Duration::from_secs(60 * 60 * 24),
             index: 0,
+            dedicated: None,
         };
         Self { settings }
     }
@@ -197,6 +204,22 @@ impl ManagerBuilder {
     /// clock was set back in the meantime. Default: a day.
     pub fn fence_kept(mut self, kept: Duration) -> Self {
         self.settings.fence_kept = kept.max(Duration::from_secs(1));
+        self
+    }
+
+    /// A client for what needs a connection of its own, where this manager cannot open one.
+    /// Default: none.
+    ///
+    /// - When requests go over a [connection](Self::connection) or a [pool](Self::pool) that was
+    ///   handed over: with a client of the same server waiters are woken, and messages and
+    ///   transactions work. Not where that is a whole cluster's.
+    #[cfg_attr(
+        feature = "cluster",
+        doc = " - In a [cluster](Self::cluster): transactions work, with the password and the TLS of this \
+               client, at the node of their keys."
+    )]
+    pub fn dedicated(mut self, client: Client) -> Self {
+        self.settings.dedicated = Some(client);
         self
     }
 
@@ -264,7 +287,7 @@ impl ManagerBuilder {
     /// ```
     #[cfg(feature = "cluster")]
     pub fn cluster(self, nodes: redis::cluster::ClusterClientBuilder) -> Result<Manager, Error> {
-        let link = crate::cluster::ClusterLink::new(nodes);
+        let link = crate::cluster::ClusterLink::new(nodes, self.settings.dedicated.clone());
         let link = link.map_err(Error::backend(self.settings.index))?;
         self.over(Arc::new(link))
     }
@@ -285,8 +308,56 @@ impl ManagerBuilder {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let node = self.node(Arc::new(SharedLink(connection)));
-        self.manager(node, None)
+        self.borrowing(SharedLink(connection))
+    }
+
+    /// A manager over a pool: each request borrows a connection and gives it back. Those of a pool
+    /// cannot be subscribed on, so waiters poll unless there is [another connection for
+    /// that](Self::dedicated).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = khoa_server::Server::start()?;
+    /// # let client = khoa::redis::Client::open(server.url())?;
+    /// # let connection = client.get_multiplexed_async_connection().await?;
+    /// # type OnlyOne<C> = std::sync::Arc<tokio::sync::Mutex<C>>;
+    /// # let pool: OnlyOne<_> = std::sync::Arc::new(tokio::sync::Mutex::new(connection));
+    /// # trait Get<C> { async fn get(self) -> Result<tokio::sync::OwnedMutexGuard<C>, std::fmt::Error>; }
+    /// # impl<C> Get<C> for OnlyOne<C> {
+    /// #     async fn get(self) -> Result<tokio::sync::OwnedMutexGuard<C>, std::fmt::Error> {
+    /// #         Ok(self.lock_owned().await)
+    /// #     }
+    /// # }
+    /// let manager = khoa::Manager::builder().pool(move || {
+    ///     let pool = pool.clone();
+    ///     async move { pool.get().await } // of deadpool; with bb8: pool.get_owned()
+    /// });
+    /// manager.lock("orders").acquire().await?.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A request may be dropped while it is on its way. Connections of the `redis` crate that is
+    /// used here bear that; those of other crates must, too.
+    pub fn pool<F, W, P, E>(self, get: F) -> Manager
+    where
+        F: Fn() -> W + Send + Sync + 'static,
+        W: Future<Output = Result<P, E>> + Send + 'static,
+        P: DerefMut<Target: ConnectionLike + Send> + Send + 'static,
+        E: Into<Box<dyn StdError + Send + Sync>> + 'static,
+    {
+        self.borrowing(PoolLink(get))
+    }
+
+    fn borrowing(mut self, link: impl Link + 'static) -> Manager {
+        let Some(client) = self.settings.dedicated.take() else {
+            let node = self.node(Arc::new(link));
+            return self.manager(node, None);
+        };
+        let node = self.node(Arc::new(Assisted::new(link, client)));
+        let hub = Hub::new(vec![node.clone()], 1, &self.settings.prefix).ok();
+        self.manager(node, hub.map(Arc::new))
     }
 
     fn node(&self, link: Arc<dyn Link>) -> Node {

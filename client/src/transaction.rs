@@ -37,6 +37,8 @@ use crate::wait::Wait;
 pub struct Transaction {
     manager: Manager,
     watch: redis::Cmd,
+    /// One of the watched keys, by which the server is found where there are several.
+    key: Vec<u8>,
     wait: Wait,
     limit: Duration,
 }
@@ -53,13 +55,18 @@ pub struct Committed<T> {
 
 impl Manager {
     /// A transaction that watches these keys, which are used as they are, without prefix.
+    ///
+    /// In a cluster all keys that it reads and writes must share a slot, and the manager must be
+    /// able to open [a connection of its own](crate::ManagerBuilder::dedicated).
     pub fn transaction<K: ToRedisArgs>(&self, keys: &[K]) -> Transaction {
         let mut watch = redis::cmd("WATCH");
         watch.arg(keys);
+        let key = keys.first().map(ToRedisArgs::to_redis_args);
         let wait = Wait::exponential(Duration::from_millis(1), Duration::from_millis(100));
         Transaction {
             manager: self.clone(),
             watch,
+            key: key.unwrap_or_default().concat(),
             wait,
             limit: Duration::from_secs(10),
         }
@@ -99,18 +106,25 @@ impl Transaction {
         let clock = node.clock();
         let started = clock.now();
         let deadline = crate::clock::later(started, self.limit);
-        let mut conflicts = 0;
+        let (mut conflicts, mut last) = (0, None);
         let work = async {
-            let Some(dialing) = node.link().dedicated() else {
-                return Err(Error::Unsupported { what: "watch keys" });
-            };
-            let mut connection = dialing.await.map_err(Error::backend(node.index()))?;
+            let mut connection = self.connect().await?;
             loop {
                 let committed = once(&mut connection, &self.watch, &mut attempt).await;
-                match committed.map_err(Error::backend(node.index()))? {
-                    Some(reply) => return Ok(Some(reply)),
-                    None => conflicts += 1,
+                match committed {
+                    Ok(Some(reply)) => return Ok(Some(reply)),
+                    Ok(None) => {}
+                    Err(error) => {
+                        let has_moved = error.redirect_node().is_some();
+                        let error = Error::backend(node.index())(error);
+                        if !has_moved {
+                            return Err(error);
+                        }
+                        last = Some(Box::new(error));
+                        connection = self.connect().await?;
+                    }
                 }
+                conflicts += 1;
                 if !self.wait.allows(conflicts) {
                     return Ok(None);
                 }
@@ -122,9 +136,18 @@ impl Transaction {
             None => Err(Error::TimedOut {
                 waited: clock.now().saturating_duration_since(started),
                 attempts: conflicts,
-                last: None,
+                last,
             }),
         }
+    }
+
+    /// A connection to the server of the keys that nobody else uses.
+    async fn connect(&self) -> Result<MultiplexedConnection, Error> {
+        let node = self.manager.node();
+        let Some(dialing) = node.link().dedicated(&self.key) else {
+            return Err(Error::Unsupported { what: "watch keys" });
+        };
+        dialing.await.map_err(Error::backend(node.index()))
     }
 }
 

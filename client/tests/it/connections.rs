@@ -1,166 +1,17 @@
 //! Every kind of connection that the `redis` crate has: what the library offers works over each,
 //! and waiters are woken by push wherever the kind can listen.
 
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use khoa::{Error, Manager, ManagerBuilder, ManualClock, Released};
+use khoa::{Error, Manager, ManagerBuilder};
 use khoa_server::Server;
 use redis::Client;
-use redis::aio::ConnectionManagerConfig;
+use redis::aio::{ConnectionManagerConfig, MultiplexedConnection};
 
-use crate::support::{SECOND, settle};
-
-/// What a kind of connection can do besides sending commands.
-#[derive(Clone, Copy, PartialEq)]
-enum Can {
-    Listen,
-    OnlyAsk,
-}
-
-/// Uses every primitive once, and most of their scripts.
-async fn everything_works(manager: &Manager, can: Can) {
-    let guard = manager.lock("lock").acquire().await.unwrap();
-    guard.extend().await.unwrap();
-    let fence = guard.fencing_token();
-    manager
-        .set_fenced("value", "1", &guard.lease())
-        .await
-        .unwrap();
-    let held = manager.inspect("lock").await.unwrap().unwrap();
-    assert_eq!(held.fencing_token, Some(fence));
-    assert!(manager.lock("lock").try_acquire().await.unwrap().is_none());
-    let waiting = tokio::spawn({
-        let manager = manager.clone();
-        async move { manager.lock("lock").acquire().await }
-    });
-    while manager.inspect("lock").await.unwrap().unwrap().waiting == 0 && can == Can::Listen {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
-    let next = waiting.await.unwrap().unwrap();
-    assert!(next.fencing_token() > fence);
-    if !manager
-        .holders("lo", 10)
-        .await
-        .is_ok_and(|holders| holders.len() == 1)
-    {
-        assert!(can == Can::OnlyAsk, "a lock is not in the list");
-    }
-    assert!(manager.force_release("lock").await.unwrap());
-    assert!(next.extend().await.unwrap_err().is_lost());
-
-    let permit = manager.semaphore("permits", 2).acquire().await.unwrap();
-    permit.extend().await.unwrap();
-    assert_eq!(manager.permits_held("permits").await.unwrap(), 1);
-    permit.release().await.unwrap();
-    let settings = manager.read_write("settings");
-    let reading = settings.read().acquire().await.unwrap();
-    reading.extend().await.unwrap();
-    reading.release().await.unwrap();
-    let writing = settings.write().acquire().await.unwrap();
-    writing.release().await.unwrap();
-    let both = manager.lock_all(["{t}a", "{t}b"]).acquire().await.unwrap();
-    both.extend().await.unwrap();
-    both.release().await.unwrap();
-    let set = khoa::LockSet::new([manager.lock("x"), manager.lock("y")]);
-    set.acquire().await.unwrap().release().await.unwrap();
-    let owner = manager.lock("tree").reentrant();
-    let (outer, inner) = (
-        owner.acquire().await.unwrap(),
-        owner.acquire().await.unwrap(),
-    );
-    inner.release().await.unwrap();
-    outer.release().await.unwrap();
-
-    let election = manager.election("election").candidate("me");
-    let leadership = election.campaign().await.unwrap();
-    let leader = election.observe().changed().await.unwrap().unwrap();
-    assert_eq!(leader.label, b"me");
-    leadership.resign().await.unwrap();
-    let hourly = manager.once_per("hourly", 3600 * SECOND);
-    assert!(hourly.claim().await.unwrap().mine);
-    assert!(!hourly.claim().await.unwrap().mine);
-    let latch = manager.latch("latch").unwrap();
-    latch.set(1, 60 * SECOND).await.unwrap();
-    latch.count_down(1).await.unwrap();
-    latch.wait_within(SECOND).await.unwrap();
-    let queue = manager.queue("queue").unwrap();
-    queue.push("job").await.unwrap();
-    let job = queue.take_within(SECOND).await.unwrap();
-    assert_eq!(job.payload(), b"job");
-    job.done().await.unwrap();
-    for limiter in [
-        manager.fixed_window(1, 60 * SECOND),
-        manager.sliding_window(1, 60 * SECOND),
-    ] {
-        let limiter = limiter.unwrap();
-        assert!(limiter.hit("client").await.unwrap().allowed);
-        assert!(!limiter.hit("client").await.unwrap().allowed);
-    }
-    // Names that say nothing of slots, or something odd.
-    for name in ["{", "}", "{}", "a{b}c", "}{", "{{a}}"] {
-        let guard = manager.lock(name).acquire().await.unwrap();
-        guard.release().await.unwrap();
-    }
-    match manager.subscribe("news").await {
-        Ok(mut news) => {
-            manager.publish("news", "hello").await.unwrap();
-            assert_eq!(
-                news.next().await.unwrap(),
-                khoa::Event::Message(b"hello".to_vec())
-            );
-        }
-        Err(Error::Unsupported { .. }) => assert!(can == Can::OnlyAsk),
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// A waiter gets what is released though no time passes that would let it poll.
-async fn waiters_are_woken_by_push(open: impl Fn(ManagerBuilder) -> Manager) {
-    let clock = ManualClock::new();
-    let manager = || {
-        let settings = Manager::builder().clock(clock.clock());
-        open(settings.request_timeout(3600 * SECOND))
-    };
-    let (here, there) = (manager(), manager());
-    for hold in [SECOND, 3600 * SECOND] {
-        let holder = here
-            .lock("pushed")
-            .ttl(3600 * SECOND)
-            .acquire()
-            .await
-            .unwrap();
-        let waiting: Vec<_> = (0..3)
-            .map(|number| {
-                let manager = if number == 1 {
-                    here.clone()
-                } else {
-                    there.clone()
-                };
-                tokio::spawn(async move {
-                    let lock = manager.lock("pushed").ttl(hold);
-                    lock.acquire().await.unwrap().release().await
-                })
-            })
-            .collect();
-        while here.inspect("pushed").await.unwrap().unwrap().waiting < 3 {
-            tokio::task::yield_now().await;
-        }
-        holder.release().await.unwrap();
-        for waiter in waiting {
-            assert_eq!(waiter.await.unwrap().unwrap(), Released::Released);
-        }
-    }
-    let (latch, there) = (
-        here.latch("pushed").unwrap(),
-        there.latch("pushed").unwrap(),
-    );
-    latch.set(1, 60 * SECOND).await.unwrap();
-    let waiting = tokio::spawn(async move { there.wait_within(3600 * SECOND).await });
-    settle().await;
-    latch.count_down(1).await.unwrap();
-    waiting.await.unwrap().unwrap();
-}
+use crate::everything::{Can, everything_works, waiters_are_woken_by_push};
 
 #[tokio::test]
 async fn everything_works_over_a_client() {
@@ -196,18 +47,136 @@ async fn everything_works_over_a_connection_manager_also_after_its_connection_br
     let manager = Manager::from_connection(connection);
     everything_works(&manager, Can::OnlyAsk).await;
     server.kill_clients();
-    manager
-        .lock("again")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
+    let guard = manager.lock("again").acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn everything_works_over_a_unix_socket_and_waiters_are_woken() {
+    let path = std::env::temp_dir().join(format!("khoa-{}.sock", std::process::id()));
+    let path = path.to_str().unwrap();
+    let server = Server::builder()
+        .setting("unixsocket", path)
+        .start()
         .unwrap();
+    let open = |settings: ManagerBuilder| settings.open(format!("unix://{path}")).unwrap();
+    everything_works(&open(Manager::builder()), Can::Listen).await;
+    waiters_are_woken_by_push(open).await;
+    drop(server);
+}
+
+/// The smallest pool that there can be.
+#[derive(Clone)]
+struct Pool {
+    client: Client,
+    idle: Arc<Mutex<Vec<MultiplexedConnection>>>,
+}
+
+impl Pool {
+    fn of(server: &Server) -> Self {
+        let client = Client::open(server.url()).unwrap();
+        let idle = Arc::default();
+        Self { client, idle }
+    }
+
+    async fn get(self) -> Result<Borrowed, redis::RedisError> {
+        let idle = self.idle.lock().unwrap().pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.client.get_multiplexed_async_connection().await?,
+        };
+        Ok(Borrowed(Some(connection), self))
+    }
+
+    fn manager(&self, settings: ManagerBuilder) -> Manager {
+        let pool = self.clone();
+        settings.pool(move || pool.clone().get())
+    }
+}
+
+struct Borrowed(Option<MultiplexedConnection>, Pool);
+
+impl Deref for Borrowed {
+    type Target = MultiplexedConnection;
+
+    fn deref(&self) -> &MultiplexedConnection {
+        self.0.as_ref().unwrap()
+    }
+}
+
+impl DerefMut for Borrowed {
+    fn deref_mut(&mut self) -> &mut MultiplexedConnection {
+        self.0.as_mut().unwrap()
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        let connection = self.0.take();
+        self.1.idle.lock().unwrap().extend(connection);
+    }
+}
+
+#[tokio::test]
+async fn everything_works_over_a_pool_and_each_connection_goes_back() {
+    let server = Server::start().unwrap();
+    let pool = Pool::of(&server);
+    everything_works(&pool.manager(Manager::builder()), Can::OnlyAsk).await;
+    // At most one for the holder, one for the waiter, and one for what they do in the background.
+    assert!(server.connections_received() <= 4);
+    assert_eq!(pool.idle.lock().unwrap().len(), server.connected_clients());
+}
+
+#[tokio::test]
+async fn waiters_over_what_was_handed_over_are_woken_by_push_where_another_client_listens() {
+    let server = Server::start().unwrap();
+    let client = Client::open(server.url()).unwrap();
+    let connection = client.get_multiplexed_async_connection().await.unwrap();
+    let open = |settings: ManagerBuilder| {
+        let settings = settings.dedicated(client.clone());
+        settings.connection(connection.clone())
+    };
+    everything_works(&open(Manager::builder()), Can::Listen).await;
+    waiters_are_woken_by_push(open).await;
+}
+
+#[tokio::test]
+async fn so_are_waiters_over_a_pool_and_transactions_work_too() {
+    let server = Server::start().unwrap();
+    let pool = Pool::of(&server);
+    let open = |settings: ManagerBuilder| pool.manager(settings.dedicated(pool.client.clone()));
+    everything_works(&open(Manager::builder()), Can::Listen).await;
+    waiters_are_woken_by_push(open).await;
+    let increment = |_| async { Ok(redis::pipe().incr("n", 1).clone()) };
+    let manager = open(Manager::builder());
+    let done: Result<khoa::Committed<(i64,)>, Error> =
+        manager.transaction(&["n"]).run(increment).await;
+    assert_eq!(done.unwrap().reply.0, 1);
+}
+
+#[tokio::test]
+async fn a_pool_that_has_no_connection_now_is_waited_for() {
+    let server = Server::start().unwrap();
+    let pool = Pool::of(&server);
+    let refusals = Mutex::new(3);
+    let manager = Manager::builder().pool(move || {
+        let refuses = std::mem::replace(&mut *refusals.lock().unwrap(), 0) > 0;
+        let pool = pool.clone();
+        async move {
+            if refuses {
+                return Err(io::Error::other("none left"));
+            }
+            pool.get().await.map_err(io::Error::other)
+        }
+    });
+    let guard = manager.lock("a").acquire().await.unwrap();
+    assert!(guard.is_valid());
 }
 
 #[cfg(feature = "cluster")]
 mod cluster {
+    use redis::AsyncCommands;
     use redis::cluster::ClusterClient;
 
     use super::*;
@@ -258,6 +227,42 @@ mod cluster {
             .unwrap_err();
         assert!(matches!(error, Error::Backend { .. }), "{error}");
         assert!(!server.db(0).exists("khoa:a"));
+    }
+
+    #[tokio::test]
+    async fn a_transaction_in_a_cluster_is_one_at_the_node_of_its_keys() {
+        let server = one_node_cluster();
+        let dedicated = Client::open(server.url()).unwrap();
+        let manager = over(&server)(Manager::builder().dedicated(dedicated));
+        let (rival, mut rounds) = (Client::open(server.url()).unwrap(), 0);
+        let done: Result<khoa::Committed<(i64,)>, Error> = manager
+            .transaction(&["{t}n", "{t}m"])
+            .run(|mut own| {
+                rounds += 1;
+                let (rival, interferes) = (rival.clone(), rounds == 1);
+                async move {
+                    let _: Option<i64> = own.get("{t}n").await?;
+                    if interferes {
+                        let mut rival = rival.get_multiplexed_async_connection().await?;
+                        let _: () = rival.set("{t}m", 5).await?;
+                    }
+                    Ok(redis::pipe().incr("{t}m", 1).clone())
+                }
+            })
+            .await;
+        let done = done.unwrap();
+        assert_eq!((done.reply.0, done.conflicts), (6, 1));
+        assert_eq!(server.db(0).get("{t}m").unwrap(), b"6");
+    }
+
+    #[tokio::test]
+    async fn without_a_way_to_a_connection_of_its_own_a_transaction_in_a_cluster_is_refused() {
+        let server = one_node_cluster();
+        let manager = over(&server)(Manager::builder());
+        let nothing = |_| async { Ok(redis::pipe()) };
+        let refused: Result<khoa::Committed<()>, Error> =
+            manager.transaction(&["n"]).run(nothing).await;
+        assert!(matches!(refused, Err(Error::Unsupported { .. })));
     }
 
     #[tokio::test]

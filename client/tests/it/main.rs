@@ -3,6 +3,7 @@
 mod cancel;
 mod connections;
 mod election;
+mod everything;
 mod extension;
 mod features;
 mod fencing;

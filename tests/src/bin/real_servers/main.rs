@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use khoa::redis::cluster::ClusterClient;
 use khoa::redis::sentinel::{SentinelClient, SentinelServerType};
+use khoa::redis::{self, AsyncCommands};
 use khoa::{Lock, Manager, ManagerBuilder, ManualClock, Released, Wait};
 
 use process::{Program, Running, Scratch};
@@ -268,7 +269,8 @@ async fn cluster(program: &Program) -> Outcome<()> {
     let mut nodes = three_nodes(program).await?;
     let urls: Vec<String> = nodes.iter().map(Running::url).collect();
     let open = |settings: ManagerBuilder| settings.cluster(ClusterClient::builder(urls.clone()));
-    let manager = open(patient())?;
+    let dedicated = redis::Client::open(urls[0].as_str())?;
+    let manager = open(patient().dedicated(dedicated))?;
 
     let names: Vec<String> = (0..30).map(|number| format!("name-{number}")).collect();
     let mut guards = Vec::new();
@@ -296,6 +298,14 @@ async fn cluster(program: &Program) -> Outcome<()> {
     }
     claim(
         "waiters for thirty names are woken by push, whichever node it is",
+        true,
+    )?;
+
+    for name in &names[..6] {
+        soon("transactions", count_to_four(&manager, name)).await?;
+    }
+    claim(
+        "transactions at every node lose nothing to one another",
         true,
     )?;
 
@@ -355,6 +365,35 @@ async fn hand_over(here: &Manager, there: &Manager, name: &str) -> Outcome<()> {
     match waiting.await?? {
         Released::Released => Ok(()),
         other => Err(format!("{name} was {other:?} at its release").into()),
+    }
+}
+
+/// Four who read, add one and write at the same time.
+async fn count_to_four(manager: &Manager, key: &str) -> Outcome<()> {
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let (manager, key) = (manager.clone(), key.to_owned());
+            tokio::spawn(async move {
+                let transaction = manager.transaction(&[&key]).within(PATIENCE);
+                let add_one = |mut own: redis::aio::MultiplexedConnection| {
+                    let key = key.clone();
+                    async move {
+                        let count: Option<i64> = own.get(&key).await?;
+                        Ok(redis::pipe().set(&key, count.unwrap_or(0) + 1).clone())
+                    }
+                };
+                transaction.run::<(String,), _, _>(add_one).await
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await??;
+    }
+    let read = |_| async { Ok(redis::pipe().get(key).clone()) };
+    let counted = manager.transaction(&[key]).run::<(i64,), _, _>(read);
+    match counted.await?.reply.0 {
+        4 => Ok(()),
+        other => Err(format!("{key} came to {other}").into()),
     }
 }
 
