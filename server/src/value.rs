@@ -93,7 +93,7 @@ impl Value {
             Value::Set(set) => set.heap_size(samples),
             Value::SortedSet(set) => set.heap_size(samples),
             Value::Hash(hash) => hash.heap_size(samples),
-            Value::Stream(stream) => stream.heap_size(),
+            Value::Stream(stream) => stream.heap_size(samples),
         }
     }
 

@@ -278,3 +278,20 @@ fn damaged_nodes_are_refused_and_harm_nothing() {
         }
     }
 }
+
+#[test]
+fn a_few_nodes_tell_about_how_large_a_stream_is() {
+    let mut stream = Stream::default();
+    let mut random = Random::new(3);
+    for n in 1..=5000 {
+        let fields = sample_fields(&mut random);
+        add(&mut stream, id(n, 0), &fields, NodeLimits::default());
+    }
+    let (exact, estimate) = (stream.heap_size(usize::MAX), stream.heap_size(5));
+    assert!(exact > 50_000);
+    assert!(
+        estimate.abs_diff(exact) < exact / 5,
+        "{estimate} of {exact}"
+    );
+    assert_eq!(Stream::default().heap_size(5), 0);
+}
