@@ -143,13 +143,71 @@ impl Span {
 /// How many bits of the span are set. The span must lie within the bytes.
 pub fn count_ones(bytes: &[u8], span: Span) -> u64 {
     let touched = &bytes[span.bytes()];
-    let whole: u64 = touched
-        .iter()
-        .map(|byte| u64::from(byte.count_ones()))
-        .sum();
+    let whole = count_all(touched);
     let outside = |index: usize| u64::from((bytes[index] & !span.mask(index)).count_ones());
     let (first, last) = (span.first / 8, span.last / 8);
     whole - outside(first) - if last > first { outside(last) } else { 0 }
+}
+
+/// So many words side by side are counted with the same operations.
+const LANES: usize = 4;
+type Words = [u64; LANES];
+
+/// How many bits are set. Without an instruction that counts, adding up bits of the same place in
+/// eight words by hand, and counting only the carries, does a third of the work.
+fn count_all(bytes: &[u8]) -> u64 {
+    const SIZE: usize = 8 * LANES;
+    let (mut ones, mut twos, mut fours) = ([0; LANES], [0; LANES], [0; LANES]);
+    let mut eights_count = 0;
+    let blocks = bytes.chunks_exact(8 * SIZE);
+    let rest = blocks.remainder();
+    for block in blocks {
+        let words = |nth: usize| -> Words {
+            let place = &block[nth * SIZE..][..SIZE];
+            std::array::from_fn(|lane| read_word(&place[lane * 8..]))
+        };
+        let mut half = |from: usize| {
+            let first = add(&mut ones, words(from), words(from + 1));
+            let second = add(&mut ones, words(from + 2), words(from + 3));
+            add(&mut twos, first, second)
+        };
+        let carries = (half(0), half(4));
+        eights_count += count_words(add(&mut fours, carries.0, carries.1));
+    }
+    let rest: u64 = rest.iter().map(|byte| u64::from(byte.count_ones())).sum();
+    eights_count * 8 + count_words(fours) * 4 + count_words(twos) * 2 + count_words(ones) + rest
+}
+
+/// Adds two words to a sum, bit by bit, and returns the carries.
+fn add(sum: &mut Words, one: Words, other: Words) -> Words {
+    let mut carry = [0; LANES];
+    for lane in 0..LANES {
+        let (old, one, other) = (sum[lane], one[lane], other[lane]);
+        carry[lane] = (one & other) | (old & (one ^ other));
+        sum[lane] = old ^ one ^ other;
+    }
+    carry
+}
+
+fn count_words(words: Words) -> u64 {
+    words.iter().map(|word| u64::from(word.count_ones())).sum()
+}
+
+/// The first eight bytes as one word.
+fn read_word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[..8]);
+    u64::from_le_bytes(word)
+}
+
+/// Where the first byte is that is another one.
+fn position_of_other(bytes: &[u8], dull: u8) -> Option<usize> {
+    const BLOCK: usize = 128;
+    // Whole blocks are looked through without a decision for each byte.
+    let is_dull = |block: &&[u8]| block.iter().fold(0, |seen, byte| seen | (byte ^ dull)) == 0;
+    let passed = bytes.chunks_exact(BLOCK).take_while(is_dull).count() * BLOCK;
+    let found = bytes[passed..].iter().position(|&byte| byte != dull);
+    found.map(|offset| passed + offset)
 }
 
 /// The first bit of the span that has the value. The span must lie within the bytes.
@@ -166,7 +224,7 @@ pub fn find(bytes: &[u8], value: bool, span: Span) -> Option<usize> {
         return Some(found);
     }
     let inner = bytes.get(first + 1..last).unwrap_or_default();
-    if let Some(offset) = inner.iter().position(|&byte| byte != dull) {
+    if let Some(offset) = position_of_other(inner, dull) {
         return at(first + 1 + offset);
     }
     at(last)
@@ -327,9 +385,14 @@ mod tests {
     #[test]
     fn counting_and_finding_agree_with_looking_at_every_bit() {
         let mut random = Random::new(7);
-        for _ in 0..3000 {
-            let len = 1 + random.below(12);
-            let bytes = sample(&mut random, len);
+        for round in 0..3000 {
+            let len = 1 + random.below(if round % 30 == 0 { 1500 } else { 12 });
+            let mut bytes = sample(&mut random, len);
+            if round % 60 == 0 {
+                // Long stretches of the same, which are passed over block by block.
+                let from = random.below(len) as usize;
+                bytes[from..].fill(if round % 120 == 0 { 0x00 } else { 0xff });
+            }
             let first = random.below(len * 8) as usize;
             let last = first + random.below(len * 8 - first as u64) as usize;
             let span = Span { first, last };
