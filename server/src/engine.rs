@@ -27,7 +27,7 @@ use crate::{
     bytestr::ByteStr,
     clock::Time,
     cluster,
-    command::{Call, Categories, Command, Flags, Stop, scripting::RecentCommands},
+    command::{Call, Command, Flags, Stop, scripting::RecentCommands},
     config::Config,
     error::Error,
     eviction::Order,
@@ -423,6 +423,7 @@ impl Engine {
                 if !self.rerunning && !self.monitors.is_empty() {
                     monitor::feed(self, session, command, args, from_script);
                 }
+                self.remember_keys(session, command, args);
                 return Err(wait);
             }
             Err(Stop::Wait(wait)) => {
@@ -439,13 +440,8 @@ impl Engine {
         if self.keys.has_changes() {
             self.absorb(Some(session));
         }
-        // What the command itself changed, such as a count that it keeps, was never cached. Of a
-        // script only what its commands read is.
-        let reads =
-            command.flags.has(Flags::READONLY) && !command.categories.has(Categories::SCRIPTING);
-        if session.tracking && reads {
-            self.remember_keys(session, command, args);
-        }
+        // What the command itself changed, such as a count that it keeps, was never cached.
+        self.remember_keys(session, command, args);
         Ok(())
     }
 

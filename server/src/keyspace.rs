@@ -146,9 +146,9 @@ pub enum Touch {
     /// It was not changed, or that is noted already.
     No,
     Changed,
-    /// Its value took the place of another one. As in the references, that alone serves nobody
-    /// who waits.
-    Replaced,
+    /// It was changed, but nobody who waits is served: as in the references, that takes a new key
+    /// or an entry added to a stream.
+    Unserved,
 }
 
 /// What becomes of a key's deadline when its value is replaced.
@@ -595,7 +595,7 @@ impl Keyspace {
         match self.find_hashed(key, hash) {
             Some(at) if present => {
                 self.replace(at, value(), ttl);
-                self.touched(key, Touch::Replaced, event);
+                self.touched(key, Touch::Unserved, event);
             }
             None if !present => {
                 self.insert(key, hash, value(), ttl);
@@ -666,7 +666,7 @@ impl Keyspace {
     /// first, so that this is a new key.
     pub fn put_entry(&mut self, key: &[u8], value: Value, deadline: Option<u64>, event: Event) {
         let touch = self.store(key, value, deadline.map_or(Ttl::Clear, Ttl::At));
-        if touch == Touch::Replaced {
+        if touch == Touch::Unserved {
             self.announce(key, Event::NEW);
         }
         self.changed(key, event);
@@ -688,7 +688,7 @@ impl Keyspace {
         let deadline = deadline.unwrap_or(NEVER);
         self.dbs[self.selected].set_deadline(at, deadline);
         self.earliest = self.earliest.min(deadline);
-        self.changed(key, event);
+        self.touched(key, Touch::Unserved, event);
         true
     }
 
@@ -911,7 +911,7 @@ impl Keyspace {
         let hash = self.dbs[self.selected].dict.hash(key);
         if let Some(at) = self.find_hashed(key, hash) {
             self.replace(at, value, ttl);
-            Touch::Replaced
+            Touch::Unserved
         } else {
             self.insert(key, hash, value, ttl);
             Touch::Changed
@@ -984,10 +984,16 @@ impl Keyspace {
         let value = T::of_mut(&mut db.dict.at_mut(at).value).ok_or(Error::WRONG_TYPE)?;
         let (result, event) = change(value);
         let emptied = value.is_empty();
+        let serves = matches!(db.dict.at(at).value, Value::Stream(_));
         db.recount(at, size);
         self.earliest = self.earliest.min(db.track_part(at, part));
         if let Some(event) = event {
-            self.changed(key, event);
+            let touch = if serves {
+                Touch::Changed
+            } else {
+                Touch::Unserved
+            };
+            self.touched(key, touch, event);
         }
         if emptied {
             let entry = self.dbs[self.selected].remove_at(at);

@@ -1,6 +1,7 @@
 //! The differential test tests itself: servers that are alike show no difference, one that is not is found.
 
 use khoa_server::{Fault, Server};
+use khoa_tests::differential::differences::Reference;
 use khoa_tests::differential::grammar::Grammar;
 use khoa_tests::differential::lockstep::Pair;
 use khoa_tests::differential::peer::Peer;
@@ -24,7 +25,7 @@ impl Twins {
         let documented = documented(&mut theirs).unwrap();
         let groups: Vec<String> = groups.iter().map(|&group| group.to_owned()).collect();
         Twins {
-            grammar: Grammar::new(&groups, Some(&documented)),
+            grammar: Grammar::new(&groups, Reference::Khoa, Some(&documented)),
             payloads: payloads(&mut theirs).unwrap(),
             pair: Pair::connect(Peer::connect(ours.addr()).unwrap(), theirs).unwrap(),
             ours,

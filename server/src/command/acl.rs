@@ -170,7 +170,7 @@ fn acl_cat(call: &mut Call<'_>) -> Result<(), Stop> {
     let names: Vec<&str> = match call.args.get(2) {
         None => Categories::NAMES.iter().map(|(_, name)| *name).collect(),
         Some(asked) if call.args.len() == 3 => commands_of(asked)?,
-        Some(_) => return Err(wrong_arguments("CAT").into()),
+        Some(_) => return Err(call.subcommand_syntax().into()),
     };
     call.reply.array(names.len());
     for name in names {
@@ -193,12 +193,6 @@ fn commands_of(asked: &[u8]) -> Result<Vec<&'static str>, Error> {
     });
     let fits = rows.filter(|row| row.all_categories().has(category));
     Ok(fits.map(|row| row.name).collect())
-}
-
-fn wrong_arguments(subcommand: &str) -> Error {
-    Error::owned(format!(
-        "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try ACL HELP."
-    ))
 }
 
 fn acl_deluser(call: &mut Call<'_>) -> Result<(), Stop> {
@@ -244,7 +238,7 @@ fn acl_genpass(call: &mut Call<'_>) -> Result<(), Stop> {
     let bits = match call.args.len() {
         2 => 256,
         3 => call.int(2)?,
-        _ => return Err(wrong_arguments("GENPASS").into()),
+        _ => return Err(call.subcommand_syntax().into()),
     };
     if !(1..=4096).contains(&bits) {
         return Err(BITS.into());

@@ -263,7 +263,8 @@ fn order(keys: &mut Keyspace, plan: &Plan<'_>, elements: &mut Vec<ByteStr>) -> R
             Some(text) => number::parse_decimal(number::before_zero(&text)).ok_or(NOT_A_NUMBER)?,
             None => 0.0,
         };
-        weighed.push((number, element));
+        // Zeros of both signs are equal.
+        weighed.push((number + 0.0, element));
     }
     weighed.sort_by(|one, other| {
         directed(

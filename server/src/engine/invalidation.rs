@@ -2,15 +2,25 @@
 
 use super::Engine;
 use crate::{
-    command::{Command, is_word, key_positions::key_positions},
+    command::{
+        Command, is_word,
+        key_positions::key_positions,
+        spec::{Categories, Flags},
+    },
     reply::{Protocol, Reply},
     session::{ClientId, Session},
     tracking,
 };
 
 impl Engine {
-    /// Remembers the keys that a request of a tracking client has read.
+    /// Remembers the keys that a request of a tracking client reads, or waits to read. Of a script
+    /// only what its commands read is remembered.
     pub(super) fn remember_keys(&mut self, session: &Session, command: &Command, args: &[&[u8]]) {
+        let reads =
+            command.flags.has(Flags::READONLY) && !command.categories.has(Categories::SCRIPTING);
+        if !session.tracking || !reads {
+            return;
+        }
         let Some(mode) = self.tracking.mode(session.id) else {
             return;
         };

@@ -121,8 +121,8 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
         .ok_or("no khoa-server")?;
     let mut theirs = Peer::connect(arguments.reference)?;
     let (documented, payloads) = (documented(&mut theirs)?, payloads(&mut theirs)?);
-    let grammar = Grammar::new(&arguments.families, Some(&documented));
     let mut pair = Pair::connect(Peer::connect(ours)?, theirs)?;
+    let grammar = Grammar::new(&arguments.families, pair.reference(), Some(&documented));
     let mut known = HashSet::new();
     let (start, mut seed, mut unstable) = (Instant::now(), arguments.seed, 0);
     while pair.requests < arguments.commands && known.len() < arguments.most {

@@ -6,7 +6,7 @@ use khoa_server::command::spec::{Arg, Flags, parse_args};
 use khoa_server::command::{self, Command};
 
 use super::Words;
-use super::differences::{left_out, word_left_out};
+use super::differences::{Reference, left_out, word_left_out};
 use super::vocabulary::{Vocabulary, client_of};
 
 /// The commands that cost an arm and are no better for being run often.
@@ -30,6 +30,8 @@ pub struct Form {
 pub struct Grammar {
     forms: Vec<Form>,
     total: u32,
+    /// Beside which server the requests are to run.
+    pub reference: Reference,
 }
 
 /// What a reference documents: its commands and subcommands, each with the words that it takes.
@@ -38,7 +40,7 @@ pub type Documented = HashMap<String, BTreeSet<String>>;
 impl Grammar {
     /// The rows of these groups (all when there are none). What the reference does not document
     /// is left out: it cannot be compared.
-    pub fn new(groups: &[String], documented: Option<&Documented>) -> Self {
+    pub fn new(groups: &[String], reference: Reference, documented: Option<&Documented>) -> Self {
         let rows = command::all().flat_map(|row| {
             let own = row.subcommands.is_empty().then_some(row);
             own.into_iter().chain(row.subcommands)
@@ -49,7 +51,11 @@ impl Grammar {
         });
         let forms: Vec<Form> = wanted.filter_map(|row| form(row, documented)).collect();
         let total = forms.iter().map(|form| form.weight).sum();
-        Self { forms, total }
+        Self {
+            forms,
+            total,
+            reference,
+        }
     }
 
     /// The rows by name.
@@ -121,7 +127,7 @@ impl Form {
         let mut request = self.valid(words);
         // Keys for BYLEX hold members of one score, and are to stay so; an id is each server's own.
         let is_fixed = |word: &Vec<u8>| word.starts_with(b"y") || client_of(word).is_some();
-        if words.chance(8) && !request.iter().any(is_fixed) {
+        if words.spoils && words.chance(8) && !request.iter().any(is_fixed) {
             spoil(&mut request, words);
         }
         if words.chance(3) {

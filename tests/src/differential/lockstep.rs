@@ -53,8 +53,10 @@ impl Pair {
         };
         let info = super::peer::text(&pair.theirs.demand(&["INFO", "server"])?);
         pair.reference = Reference::of_info(&info);
+        // Events have other names and another order in older ones.
+        let events = if pair.reference.is_older() { "" } else { "KEA" };
         pair.both(|peer| {
-            peer.demand(&["CONFIG", "SET", "notify-keyspace-events", "KEA"])
+            peer.demand(&["CONFIG", "SET", "notify-keyspace-events", events])
                 .map(drop)
         })?;
         Ok(pair)

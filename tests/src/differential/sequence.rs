@@ -5,7 +5,7 @@ use std::time::Duration;
 use khoa_server::command::spec::Flags;
 
 use super::Words;
-use super::differences::{innermost, request_left_out};
+use super::differences::{Reference, innermost, request_left_out};
 use super::grammar::{Form, Grammar, keys};
 use super::lockstep::{is_brief, may_block};
 use super::vocabulary::{Vocabulary, id_of};
@@ -67,7 +67,9 @@ pub struct Sequence {
 }
 
 /// A sequence of about `length` requests; the same words make the same one.
-pub fn generate(grammar: &Grammar, words: Vocabulary, protocol: u8, length: usize) -> Sequence {
+pub fn generate(grammar: &Grammar, mut words: Vocabulary, protocol: u8, length: usize) -> Sequence {
+    // What is wrong is refused by other words, in another order, or not at all.
+    words.spoils = !grammar.reference.is_older();
     let mut maker = Maker {
         grammar,
         words,
@@ -134,7 +136,9 @@ impl Maker<'_> {
         if self.clients[client].in_multi {
             return self.transaction(client);
         }
-        if self.clients[client].subscribed && (self.protocol == 2 || self.words.chance(50)) {
+        // In Redis 7.0 what a client tells itself comes before the reply.
+        let only_listens = self.protocol == 2 || self.grammar.reference == Reference::Redis7;
+        if self.clients[client].subscribed && (only_listens || self.words.chance(50)) {
             return self.listen(client);
         }
         match self.words.rng.u32(0..100) {
@@ -176,7 +180,7 @@ impl Maker<'_> {
         // What a draw takes away is gone on one server and not on the other, so all goes.
         let drawn =
             (inner[0].eq_ignore_ascii_case(b"spop") && inner.len() > 1).then(|| inner[1].to_vec());
-        if request_left_out(&plain) {
+        if request_left_out(&plain, self.grammar.reference) {
             return;
         }
         if !self.clients[client].in_multi && may_block(&request) && !is_brief(&request) {
@@ -226,7 +230,7 @@ impl Maker<'_> {
         match self.words.rng.u32(0..10) {
             0..7 => self.say(client, &[b"EXEC"]),
             7 => self.say(client, &[b"DISCARD"]),
-            8 => return self.say(client, &[b"MULTI"]),
+            8 if self.words.spoils => return self.say(client, &[b"MULTI"]),
             _ => return,
         }
         self.clients[client].in_multi = false;
@@ -241,6 +245,9 @@ impl Maker<'_> {
     /// A request that a script or a function makes.
     fn script(&mut self, client: usize) {
         let form: &Form = self.grammar.pick(&mut self.words);
+        if form.row.flags.has(Flags::BLOCKING) && self.grammar.reference == Reference::Redis7 {
+            return;
+        }
         let inner = form.request(&mut self.words);
         let mut keys: Vec<usize> = keys(form.row, &inner);
         keys.truncate(8);
@@ -410,7 +417,7 @@ mod tests {
     use super::*;
 
     fn sequence(seed: u64) -> Sequence {
-        let grammar = Grammar::new(&[], None);
+        let grammar = Grammar::new(&[], Reference::Khoa, None);
         generate(
             &grammar,
             Vocabulary::new(seed, vec![b"payload".to_vec()]),
@@ -427,7 +434,7 @@ mod tests {
 
     #[test]
     fn every_row_that_takes_part_is_asked() {
-        let grammar = Grammar::new(&[], None);
+        let grammar = Grammar::new(&[], Reference::Khoa, None);
         let mut missing: std::collections::BTreeSet<&str> = grammar.names().collect();
         for seed in 0..40 {
             for step in sequence(seed).steps {

@@ -179,6 +179,8 @@ pub struct Vocabulary {
     payloads: Words,
     /// The newest stream id handed out, so that most new ones are larger.
     stream_clock: u64,
+    /// Is anything wrong on purpose now and then?
+    pub spoils: bool,
 }
 
 impl Vocabulary {
@@ -188,6 +190,7 @@ impl Vocabulary {
             rng: Rng::with_seed(seed),
             payloads,
             stream_clock: 0,
+            spoils: true,
         }
     }
 
@@ -257,7 +260,7 @@ impl Vocabulary {
 
     /// The value of an argument, by what its row says of it.
     pub fn value(&mut self, command: &str, group: &str, kind: &str, name: &str) -> Vec<u8> {
-        if kind != "key" && self.chance(3) {
+        if kind != "key" && self.spoils && self.chance(3) {
             return self.edge();
         }
         match kind {

@@ -281,7 +281,12 @@ pub(super) fn zrangestore(call: &mut Call<'_>) -> Result<(), Stop> {
     if let Some(set) = call.engine.keys.read_as::<SortedSet>(call.arg(2))? {
         let ranks = selection.ranks(set);
         result.expect(ranks.len(), 0, limits);
-        for (member, score) in set.range(ranks.start, ranks.len()) {
+        let mut members: Vec<_> = set.range(ranks.start, ranks.len()).collect();
+        // Packed scores lose the sign of zero, so that it counts what comes first.
+        if selection.descending {
+            members.reverse();
+        }
+        for (member, score) in members {
             result.insert(&member, score, limits);
         }
     }
