@@ -590,6 +590,17 @@ fn a_cluster_finds_the_keys_of_a_slot_whatever_becomes_of_them() {
     assert_eq!(count(), 1);
 }
 
+/// The references take too long for it to be in a transcript.
+#[test]
+fn random_patterns_match_in_time() {
+    let server = Server::builder()
+        .setting("enable-debug-command", "yes")
+        .start()
+        .unwrap();
+    let answer = server.run(["DEBUG", "STRINGMATCH-TEST"]);
+    assert_eq!(answer, "Apparently the server did not crash: test passed");
+}
+
 #[test]
 fn a_client_ends_a_script_that_a_test_runs() {
     let server = Server::builder()

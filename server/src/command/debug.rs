@@ -8,6 +8,7 @@ use super::*;
 use crate::{
     command::{serialization::encode, spec::Flags},
     config::parse_memory,
+    glob,
     info::hex_id,
     keyspace::{Entry, Event, Ttl},
     number::DoubleBuffer,
@@ -58,6 +59,7 @@ fn debug(call: &mut Call<'_>) -> Result<(), Stop> {
         (b"sdslen", 1) => string_len(call)?,
         (b"htstats", 1 | 2) => table_stats(call)?,
         (b"htstats-key", 1 | 2) => value_table_stats(call)?,
+        (b"stringmatch-test", 0) => test_matching(call),
         (b"client-eviction", 0) => {
             return Err(Error::text("ERR maxmemory-clients is disabled.").into());
         }
@@ -81,10 +83,14 @@ fn debug(call: &mut Call<'_>) -> Result<(), Stop> {
         // The data is in memory only, so loading it anew finds it as it is. The others tune
         // parts of the references that have no like here.
         (b"reload" | b"loadaof", _)
-        | (b"replicate", 2..)
+        | (b"replicate", 1..)
         | (
             b"dict-resizing"
             | b"disable-cluster-reconnection"
+            | b"disable-cluster-random-ping"
+            | b"close-cluster-link-on-packet-drop"
+            | b"pause-after-fork"
+            | b"force-free-primary-async"
             | b"aof-flush-sleep"
             | b"hashtable-can-abort-shrink"
             | b"pause-cron"
@@ -93,11 +99,38 @@ fn debug(call: &mut Call<'_>) -> Result<(), Stop> {
             | b"drop-cluster-packet-filter"
             | b"set-skip-checksum-validation",
             1,
-        )
-        | (b"replybuffer", 2) => call.reply.ok(),
+        ) => call.reply.ok(),
+        (b"replybuffer", 2) if is_one_of(call.arg(2), &["resizing", "peak-reset-time"]) => {
+            call.reply.ok();
+        }
+        (b"slotmigration", 2) if is_one_of(call.arg(2), &["prevent-pause", "prevent-failover"]) => {
+            call.reply.ok();
+        }
         _ => return Err(call.subcommand_syntax().into()),
     }
     Ok(())
+}
+
+fn is_one_of(word: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|name| is_word(word, name))
+}
+
+/// Matches random texts with random patterns, which must end, whatever comes of it.
+fn test_matching(call: &mut Call<'_>) {
+    const ROUNDS: usize = 10_000;
+    const LEN_MAX: usize = 32;
+    let random = &mut call.engine.random;
+    let mut sample = || -> Vec<u8> {
+        let len = random.below(LEN_MAX);
+        (0..len)
+            .map(|_| b"*?[]^-\\abc\0\xff"[random.below(12)])
+            .collect()
+    };
+    for _ in 0..ROUNDS {
+        glob::matches(&sample(), &sample());
+    }
+    call.reply
+        .simple("Apparently the server did not crash: test passed");
 }
 
 fn help(call: &mut Call<'_>) {
@@ -135,6 +168,8 @@ fn help(call: &mut Call<'_>) {
         "    Keeps keys past their deadline until somebody looks, or no more.",
         "SLEEP <seconds>",
         "    Stops the whole server for a time.",
+        "STRINGMATCH-TEST",
+        "    Matches random texts with random patterns.",
         "HELP",
         "    Print this help.",
     ];
@@ -153,11 +188,18 @@ fn object(call: &mut Call<'_>) -> Result<(), Error> {
         .keys
         .peek(call.arg(2))
         .ok_or(Error::NO_SUCH_KEY)?;
+    // The length is what takes time.
+    let fast = call.args.get(3).is_some_and(|word| is_word(word, "fast"));
+    let len = if fast {
+        String::new()
+    } else {
+        let len = encode(&entry.value, limits).len() - ENVELOPE;
+        format!(" serializedlength:{len}")
+    };
     let text = format!(
-        "Value at:{:p} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
+        "Value at:{:p} refcount:1 encoding:{}{len} lru:{} lru_seconds_idle:{}",
         std::ptr::from_ref(&entry.value),
         entry.value.encoding(entry.key()),
-        encode(&entry.value, limits).len() - ENVELOPE,
         entry.access,
         now.seconds().saturating_sub(entry.access.into()),
     );
