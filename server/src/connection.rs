@@ -75,6 +75,7 @@ pub async fn serve(
         written: 0,
         state: State::Open,
         authenticated: false,
+        told: 0,
         delayed: false,
         counted: 0,
         more: false,
@@ -156,6 +157,8 @@ struct Connection<S> {
     written: usize,
     state: State,
     authenticated: bool,
+    /// How many messages the last turn left for others.
+    told: u32,
     /// The next request already had its injected delay.
     delayed: bool,
     /// How much of the next request is in the statistics already, in bytes.
@@ -191,6 +194,19 @@ async fn killed_within(handle: &Handle, delay: Duration) -> bool {
     tokio::time::timeout(delay, killed).await.is_ok()
 }
 
+/// Lets those run that are ready, and no more: Tokio's own yield also looks at every socket.
+async fn step_back() {
+    let mut stepped = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut stepped, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 impl<S: Stream> Connection<S> {
     async fn run(&mut self) {
         loop {
@@ -200,6 +216,10 @@ impl<S: Stream> Connection<S> {
                 }
                 self.delayed = true;
                 continue;
+            }
+            // Who was told something alone may have waited long for it, so it goes first.
+            if std::mem::take(&mut self.told) == 1 {
+                step_back().await;
             }
             match poll_fn(|context| self.poll(context)).await {
                 Wake::Read | Wake::Signal => {}
@@ -266,12 +286,14 @@ impl<S: Stream> Connection<S> {
             self.state = State::Closing;
         }
         let before_in = session.bytes_in;
+        engine.told = 0;
         let turn = self.batch(&mut engine, &mut session, first);
         let second = engine.keys.now().seconds();
         engine
             .stats
             .bytes_in
             .add(session.bytes_in - before_in, second);
+        self.told = engine.told;
         self.authenticated = session.authenticated;
         self.protocol = session.protocol;
         let grown = self.output.len().saturating_sub(before) as u64;

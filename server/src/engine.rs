@@ -141,6 +141,8 @@ pub struct Engine {
     watchers: HashMap<(usize, ByteStr), Vec<ClientId>>,
     /// Messages for clients that are taken out at the moment.
     deferred: Vec<Deferred>,
+    /// How many messages were left for clients since the shell set it to zero.
+    pub told: u32,
     /// Read at the end of each command, so that one reading serves two commands.
     stopwatch: Instant,
     unclocked: Option<Unclocked>,
@@ -192,6 +194,7 @@ impl Engine {
             tracking: Tracking::default(),
             watchers: HashMap::new(),
             deferred: Vec::new(),
+            told: 0,
             stopwatch: Instant::now(),
             unclocked: None,
             rerunning: false,

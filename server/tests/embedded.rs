@@ -448,6 +448,26 @@ fn a_waiter_that_leaves_takes_nothing_along() {
 }
 
 #[test]
+fn a_message_for_one_client_is_there_before_its_publisher_has_the_reply() {
+    let server = server();
+    let (mut listener, mut publisher) = (connect(&server), connect(&server));
+    talk(
+        &mut listener,
+        "SUBSCRIBE news\r\n",
+        "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n",
+    );
+    for _ in 0..100 {
+        talk(&mut publisher, "PUBLISH news hello\r\n", ":1\r\n");
+        listener.set_nonblocking(true).unwrap();
+        expect(
+            &mut listener,
+            "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n",
+        );
+        listener.set_nonblocking(false).unwrap();
+    }
+}
+
+#[test]
 fn waiters_are_served_in_the_order_in_which_they_came() {
     let server = server();
     let mut clients: Vec<TcpStream> = Vec::new();

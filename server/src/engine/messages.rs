@@ -131,6 +131,7 @@ impl Engine {
             self.kill(id);
         } else {
             session.handle.signal();
+            self.told += 1;
             if slow {
                 self.sweep_soon();
             }
