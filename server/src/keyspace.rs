@@ -855,11 +855,16 @@ impl Keyspace {
         };
         // A hash of which nothing will be left goes as a whole, and at once.
         let gone = hash.is_all_due(now);
-        let (len, mut dropped) = (hash.len(), 0);
-        if !gone {
-            dropped = hash.drop_due(now, limit, |_| {});
-        }
+        let len = hash.len();
+        let (dropped, old) = match limit {
+            _ if gone => (0, None),
+            usize::MAX => hash.drop_all_due(now),
+            limit => (hash.drop_due(now, limit, |_| {}), None),
+        };
         let key = entry.key.clone();
+        if let Some(old) = old {
+            self.discard(Value::Hash(old));
+        }
         self.dbs[db].recount(at, size);
         self.dbs[db].track_part(at, before);
         self.stats.expired_parts += if gone { len } else { dropped } as u64;

@@ -37,6 +37,9 @@ struct Field {
     value: ByteStr,
 }
 
+/// More fields than this, due at once, are not dropped one by one.
+const MANY: usize = 256;
+
 impl Keyed for Field {
     fn key(&self) -> &[u8] {
         &self.name
@@ -263,6 +266,20 @@ impl Hash {
         dropped
     }
 
+    /// Drops all fields whose deadline is at or before `now_ms` and returns how many. Are there
+    /// many, the hash begins anew with what stays, and the old one is left to be freed.
+    pub fn drop_all_due(&mut self, now_ms: u64) -> (usize, Option<Hash>) {
+        if let Repr::Large(table) = &mut self.0
+            && table.has_many_due(now_ms)
+        {
+            let fresh = table.without_due(now_ms);
+            let old = std::mem::replace(table, Box::new(fresh));
+            let dropped = old.fields.len() - table.fields.len();
+            return (dropped, Some(Hash(Repr::Large(old))));
+        }
+        (self.drop_due(now_ms, usize::MAX, |_| {}), None)
+    }
+
     fn take_first_due(&mut self) -> Option<ByteStr> {
         let Repr::Large(table) = &mut self.0 else {
             return None;
@@ -336,6 +353,58 @@ impl Table {
             self.deadlines = None;
         }
         had
+    }
+
+    fn has_many_due(&self, now_ms: u64) -> bool {
+        let due = |(deadline, _): &&(u64, ByteStr)| *deadline <= now_ms;
+        self.deadlines.as_ref().is_some_and(|deadlines| {
+            deadlines
+                .in_order
+                .iter()
+                .take_while(due)
+                .nth(MANY)
+                .is_some()
+        })
+    }
+
+    /// What stays, in the order in which it lies: a scan under way then meets all of it.
+    fn without_due(&mut self, now_ms: u64) -> Table {
+        let mut fresh = Table::default();
+        let Some(deadlines) = &mut self.deadlines else {
+            return fresh;
+        };
+        let later = deadlines
+            .in_order
+            .split_off(&(now_ms.saturating_add(1), ByteStr::new(b"")));
+        let stays = |field: &&Field| {
+            let deadline = deadlines.by_field.get(&field.name);
+            deadline.is_none_or(|deadline| *deadline > now_ms)
+        };
+        let without_deadline = self.fields.len() - deadlines.by_field.len();
+        if without_deadline == 0 && later.len() < deadlines.in_order.len() {
+            let mut staying: Vec<usize> = later
+                .iter()
+                .filter_map(|(_, name)| self.fields.find(name))
+                .collect();
+            staying.sort_unstable();
+            for at in staying {
+                fresh.fields.insert_new(self.fields.at(at).clone());
+            }
+        } else {
+            for field in self.fields.iter().filter(stays) {
+                fresh.fields.insert_new(field.clone());
+            }
+        }
+        if !later.is_empty() {
+            fresh.deadlines = Some(Box::new(Deadlines {
+                by_field: later
+                    .iter()
+                    .map(|(deadline, name)| (name.clone(), *deadline))
+                    .collect(),
+                in_order: later,
+            }));
+        }
+        fresh
     }
 
     fn heap_size(&self, samples: usize) -> usize {
@@ -426,6 +495,32 @@ mod tests {
 
     /// Value and deadline by field.
     type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
+
+    #[test]
+    fn many_due_fields_leave_what_stays_in_its_order() {
+        for (with_deadline, later) in [(3_000, 10), (3_000, 2_000), (2_000, 10), (300, 0)] {
+            let mut hash = Hash::new();
+            for n in 0..3_000usize {
+                let field = n.to_string();
+                hash.set(field.as_bytes(), b"v", limits(1));
+                if n < with_deadline {
+                    let deadline = if n % 3_000 < later { 9_000 } else { 1_000 };
+                    hash.set_deadline(field.as_bytes(), deadline);
+                }
+            }
+            let due = with_deadline - later;
+            let (dropped, old) = hash.drop_all_due(5_000);
+            assert_eq!((dropped, old.is_some()), (due, due > MANY));
+            assert_eq!((hash.len(), hash.deadline_count()), (3_000 - due, later));
+            assert_eq!(hash.next_deadline(), (later > 0).then_some(9_000));
+            let staying: Vec<usize> = hash
+                .iter()
+                .map(|(field, _)| std::str::from_utf8(&field).unwrap().parse().unwrap())
+                .collect();
+            assert!(staying.is_sorted(), "{with_deadline} {later}");
+            assert!(hash.contains(b"2999") == (with_deadline < 3_000));
+        }
+    }
 
     fn check(hash: &Hash, model: &Model) {
         assert_eq!(hash.len(), model.len());
