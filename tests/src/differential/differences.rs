@@ -208,6 +208,16 @@ pub const REQUESTS_LEFT_OUT: &[RequestLeftOut] = &[
         reason: "a negative count draws as many as it says, the same ones again and again, until no memory is left",
     },
     RequestLeftOut {
+        is: reserves_by_count,
+        references: &[],
+        reason: "the references reserve room for as many answers as COUNT says, so the machine's memory decides",
+    },
+    RequestLeftOut {
+        is: breaks_its_own_reply,
+        references: &[],
+        reason: "they write a line break of a word as it is into the error, and what follows is no reply",
+    },
+    RequestLeftOut {
         is: stores_the_nearest,
         references: &[],
         reason: "of equal distances the order is left open, and COUNT stores a part of that",
@@ -334,6 +344,20 @@ fn draws_endlessly(request: &[&[u8]]) -> bool {
     let count = request.get(2).and_then(|arg| whole_number(arg));
     is_called(request, &["srandmember", "hrandfield", "zrandmember"])
         && count.is_some_and(|count| count < -DRAWS_MAX)
+}
+
+fn reserves_by_count(request: &[&[u8]]) -> bool {
+    const COUNT_MAX: i64 = 1 << 20;
+    let mut numbers = request.iter().filter_map(|arg| whole_number(arg));
+    is_called(request, &["xautoclaim"]) && numbers.any(|number| number > COUNT_MAX)
+}
+
+fn breaks_its_own_reply(request: &[&[u8]]) -> bool {
+    let has_line_break = |arg: &&[u8]| arg.contains(&b'\r') || arg.contains(&b'\n');
+    let lists = request
+        .get(1)
+        .is_some_and(|word| word.eq_ignore_ascii_case(b"list"));
+    is_called(request, &["function"]) && lists && request.iter().any(has_line_break)
 }
 
 fn stores_the_nearest(request: &[&[u8]]) -> bool {
