@@ -5,8 +5,6 @@
 //! of them are looked at first, one step of the look-up for all keys and then the next: their
 //! waits run side by side. Nothing depends on it, and what is read here is thrown away.
 
-use std::hint::black_box;
-
 use smallvec::SmallVec;
 
 use crate::{
@@ -28,20 +26,19 @@ pub fn warm(
     decoder: &Decoder,
     buffer: &[u8],
 ) {
-    let table = keys.table(db);
-    let mut hashes: SmallVec<[u32; KEYS_MAX]> = SmallVec::new();
+    let mut wanted: SmallVec<[&[u8]; KEYS_MAX]> = SmallVec::new();
     decoder.each_ahead(buffer, |args| {
         let Ok(command) = command::lookup_after(before, args) else {
             return;
         };
         before = Some(command);
         for at in key_indices(command, args) {
-            if hashes.len() < KEYS_MAX {
-                hashes.push(table.hash(args[at]));
+            if wanted.len() < KEYS_MAX {
+                wanted.push(args[at]);
             }
         }
     });
-    black_box(table.warm(&mut hashes));
+    keys.warm(db, &wanted);
 }
 
 /// Where the first keys of a request stand, as far as its row tells without a search.
