@@ -398,13 +398,14 @@ impl<S: Stream> Connection<S> {
     /// Copies the whole requests that follow the first one, as many as a turn takes.
     fn copy_following(&self, first: usize, requests: &mut Vec<Letter>) {
         let mut rest = &self.input[first..];
+        let mut decoder = Decoder::default();
         while requests.len() < BATCH_REQUESTS {
-            let mut decoder = Decoder::default();
             // What is wrong with one is said when it is its turn.
             let Ok(Some(len)) = decoder.decode(rest, self.limits()) else {
                 return;
             };
             requests.push(Letter::new(&decoder.args(rest), len));
+            decoder.next();
             rest = &rest[len..];
         }
     }

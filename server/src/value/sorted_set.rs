@@ -142,12 +142,12 @@ impl SortedSet {
         self.len() == 0
     }
 
-    /// The name that OBJECT ENCODING gives.
     /// Is it packed no longer?
     pub fn is_table(&self) -> bool {
         matches!(self.0, Repr::Large(_))
     }
 
+    /// The name that OBJECT ENCODING gives.
     pub fn encoding(&self) -> &'static str {
         match self.0 {
             Repr::Small(_) => "listpack",

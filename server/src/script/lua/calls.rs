@@ -50,6 +50,20 @@ impl Stack<'_> {
     /// for none) take their place, or the error value does. A kill goes through every
     /// protected call of the script's.
     pub fn call(&self, arguments: usize, results: Option<usize>) -> Result<(), Raised> {
+        self.protected(arguments, results, 0)
+    }
+
+    /// The same with the function at `handler` called where an error is raised.
+    pub fn call_handled(&self, arguments: usize, handler: i32) -> Result<(), Raised> {
+        self.protected(arguments, None, handler)
+    }
+
+    fn protected(
+        &self,
+        arguments: usize,
+        results: Option<usize>,
+        handler: i32,
+    ) -> Result<(), Raised> {
         let results = results.map_or(ffi::LUA_MULTRET, |count| count as c_int);
         let nesting = self.context.nesting.get();
         if nesting >= NESTING_MAX {
@@ -59,28 +73,7 @@ impl Stack<'_> {
         }
         self.context.nesting.set(nesting + 1);
         self.context.memory.set_limited(true);
-        let status = unsafe { ffi::lua_pcall(self.state, arguments as c_int, results, 0) };
-        self.context.memory.set_limited(false);
-        self.context.nesting.set(nesting);
-        if status == ffi::LUA_OK {
-            Ok(())
-        } else {
-            Err(Raised)
-        }
-    }
-
-    /// The same with the function at `handler` called where an error is raised.
-    pub fn call_handled(&self, arguments: usize, handler: i32) -> Result<(), Raised> {
-        let nesting = self.context.nesting.get();
-        if nesting >= NESTING_MAX {
-            self.pop(arguments + 1);
-            self.push_bytes(b"C stack overflow");
-            return Err(Raised);
-        }
-        self.context.nesting.set(nesting + 1);
-        self.context.memory.set_limited(true);
-        let status =
-            unsafe { ffi::lua_pcall(self.state, arguments as c_int, ffi::LUA_MULTRET, handler) };
+        let status = unsafe { ffi::lua_pcall(self.state, arguments as c_int, results, handler) };
         self.context.memory.set_limited(false);
         self.context.nesting.set(nesting);
         if status == ffi::LUA_OK {
