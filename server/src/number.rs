@@ -31,6 +31,24 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     }
 }
 
+/// Reads the integer that a text begins with, as C's `atoi` does: after white space, with either
+/// sign, up to whatever is no digit; 0 when there is none. What is too large stays at the limit.
+pub fn leading_int(text: &[u8]) -> i64 {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let spaces = text.iter().take_while(|byte| is_space(byte)).count();
+    let (negative, digits) = match &text[spaces..] {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    let value = digits.fold(0i64, |value, digit| {
+        value
+            .saturating_mul(10)
+            .saturating_add(i64::from(digit - b'0'))
+    });
+    if negative { -value } else { value }
+}
+
 /// Reads an unsigned decimal integer, digits only.
 pub fn parse_u64(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
@@ -301,6 +319,21 @@ impl Default for DoubleBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_integer_is_read_up_to_what_is_none() {
+        for (text, value) in [
+            ("1e", 1),
+            (" \t+07x", 7),
+            ("-3", -3),
+            ("x1", 0),
+            ("", 0),
+            ("- 1", 0),
+            ("99999999999999999999", i64::MAX),
+        ] {
+            assert_eq!(leading_int(text.as_bytes()), value, "{text}");
+        }
+    }
 
     #[test]
     fn cursors_are_read_leniently() {

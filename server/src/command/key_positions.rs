@@ -3,7 +3,10 @@
 //! The key specs of the row say so for nearly every command. For the few whose specs are marked
 //! `variable_flags`, `incomplete` or unknown, the options of the request decide.
 
-use super::{Command, Find, Flags, KeySpec, is_word};
+use smallvec::SmallVec;
+
+use super::{Begin, Command, Find, Flags, KeySpec, is_word};
+use crate::number;
 
 /// A key of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +39,11 @@ pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<Vec<KeyPositio
 fn spec_keys(command: &Command, args: &[&[u8]]) -> Option<Vec<KeyPosition>> {
     let may_be_none = command.flags.has(Flags::NO_MANDATORY_KEYS);
     let mut keys = Vec::new();
-    for spec in command.keys.iter().filter(|spec| !spec.is_not_key()) {
+    let mut specs: SmallVec<[&KeySpec; 4]> = command.keys.iter().collect();
+    // The references look for keys in another way when a count is no number, and find those that
+    // it begins with first.
+    specs.sort_by_key(|spec| !counts_oddly(spec, args));
+    for spec in specs.into_iter().filter(|spec| !spec.is_not_key()) {
         let flags = variable_flags(command, args).unwrap_or(spec.flags);
         match spec.indices(args) {
             // A count of 0 leaves the command without what it is about.
@@ -53,6 +60,14 @@ fn spec_keys(command: &Command, args: &[&[u8]]) -> Option<Vec<KeyPosition>> {
         }
     }
     Some(keys)
+}
+
+fn counts_oddly(spec: &KeySpec, args: &[&[u8]]) -> bool {
+    let Begin::Index(at) = spec.begin else {
+        return false;
+    };
+    let count = args.get(at).map(|count| number::parse_i64(count));
+    is_counted(spec) && count == Some(None)
 }
 
 fn is_counted(spec: &KeySpec) -> bool {

@@ -265,11 +265,11 @@ impl KeySpec {
                 (begin, range_end(args.len(), begin, last, limit)?, step)
             }
             Find::Counted { at, first, step } => {
-                let count = crate::number::parse_i64(args.get(begin + at)?)?;
-                let count = usize::try_from(count).ok()?;
-                if count == 0 {
+                let count = crate::number::leading_int(args.get(begin + at)?);
+                if count <= 0 {
                     return Some(Vec::new());
                 }
+                let count = usize::try_from(count).ok()?;
                 let first = begin + first;
                 (
                     first,

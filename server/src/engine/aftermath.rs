@@ -74,6 +74,8 @@ impl Engine {
             self.rerun_waiting(&mut session, waiting);
         }
         self.sessions.put(session);
+        // What it is told of its own request comes before what others do next.
+        self.send_deferred_to(id);
     }
 
     fn rerun_waiting(&mut self, session: &mut Session, waiting: Waiting) {

@@ -146,15 +146,28 @@ impl Engine {
                 Some((session, out)) if session.id == deferred.id => {
                     out.extend_from_slice(deferred.bytes(session.protocol));
                 }
-                _ => {
-                    if let Some(session) = self.sessions.get_mut(deferred.id) {
-                        session
-                            .outbox
-                            .extend_from_slice(deferred.bytes(session.protocol));
-                        session.handle.signal();
-                    }
-                }
+                _ => self.hand_over(&deferred),
             }
+        }
+    }
+
+    /// Sends a client that is back what could not be sent while it was taken out.
+    pub(super) fn send_deferred_to(&mut self, id: ClientId) {
+        let all = std::mem::take(&mut self.deferred);
+        let (its, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|deferred| deferred.id == id);
+        self.deferred = others;
+        for deferred in its {
+            self.hand_over(&deferred);
+        }
+    }
+
+    fn hand_over(&mut self, deferred: &Deferred) {
+        if let Some(session) = self.sessions.get_mut(deferred.id) {
+            session
+                .outbox
+                .extend_from_slice(deferred.bytes(session.protocol));
+            session.handle.signal();
         }
     }
 }

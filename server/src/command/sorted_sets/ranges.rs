@@ -280,7 +280,10 @@ pub(super) fn zrangestore(call: &mut Call<'_>) -> Result<(), Stop> {
     let mut result = SortedSet::new();
     if let Some(set) = call.engine.keys.read_as::<SortedSet>(call.arg(2))? {
         let ranks = selection.ranks(set);
-        result.expect(ranks.len(), 0, limits);
+        // Only of ranks the references know before how many they come to.
+        if matches!(selection.bounds, Bounds::Rank(..)) {
+            result.expect(ranks.len(), 0, limits);
+        }
         let mut members: Vec<_> = set.range(ranks.start, ranks.len()).collect();
         // Packed scores lose the sign of zero, so that it counts what comes first.
         if selection.descending {
