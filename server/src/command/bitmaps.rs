@@ -263,16 +263,16 @@ fn bitop(call: &mut Call<'_>) -> Result<(), Stop> {
         let text = format!("ERR BITOP {name} must be called with at least two source keys.");
         return Err(Error::owned(text).into());
     }
-    let mut sources = Vec::with_capacity(keys.len());
+    // Looked up one by one for what that does, and then held together.
     for key in keys {
-        let string = call.engine.keys.read_as::<StringValue>(key)?;
-        sources.push(
-            string
-                .map(|string| string.bytes().into_owned())
-                .unwrap_or_default(),
-        );
+        call.engine.keys.read_as::<StringValue>(key)?;
     }
-    let slices: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
+    let sources: Vec<_> = keys
+        .iter()
+        .map(|key| call.engine.keys.view::<StringValue>(key))
+        .map(|string| string.map(StringValue::bytes).unwrap_or_default())
+        .collect();
+    let slices: Vec<&[u8]> = sources.iter().map(|source| &**source).collect();
     let result = bits::combine(op, &slices);
     let len = result.len();
     if len == 0 {

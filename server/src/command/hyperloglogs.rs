@@ -6,7 +6,7 @@ use crate::{
     keyspace::Event,
     value::{
         StringValue,
-        hyperloglog::{self, HyperLogLog, Invalid},
+        hyperloglog::{self, Encoding, HyperLogLog, Invalid, Registers},
     },
 };
 
@@ -122,13 +122,11 @@ fn pfcount(call: &mut Call<'_>) -> Result<(), Stop> {
     let count = match call.args {
         &[_, key] => count_one(call, key)?,
         args => {
-            let mut registers = vec![0; hyperloglog::REGISTERS];
+            let mut registers = Registers::default();
             for key in &args[1..] {
-                if let Some(sketch) = read(call, key)? {
-                    raise(&mut registers, &sketch.registers().map_err(Error::from)?);
-                }
+                raise(call, &mut registers, key)?;
             }
-            hyperloglog::estimate(&registers)
+            registers.estimate()
         }
     };
     call.reply.integer(count as i64);
@@ -137,35 +135,45 @@ fn pfcount(call: &mut Call<'_>) -> Result<(), Stop> {
 
 /// Counts one key; a new result is kept in it.
 fn count_one(call: &mut Call<'_>, key: &[u8]) -> Result<u64, Error> {
-    match read(call, key)? {
-        None => Ok(0),
-        Some(sketch) => match sketch.cached_count() {
-            Some(count) => Ok(count),
-            None => change(call, key, Event::SILENT, |sketch, _| {
-                Ok((sketch.count()?, true))
-            }),
-        },
+    let Some(string) = call.engine.keys.read_as::<StringValue>(key)? else {
+        return Ok(0);
+    };
+    match string.with_bytes(HyperLogLog::cached_count)? {
+        Some(count) => Ok(count),
+        None => change(call, key, Event::SILENT, |sketch, _| {
+            Ok((sketch.count()?, true))
+        }),
     }
 }
 
 fn pfmerge(call: &mut Call<'_>) -> Result<(), Stop> {
-    let (mut registers, mut dense) = (vec![0; hyperloglog::REGISTERS], false);
+    let (mut registers, mut dense) = (Registers::default(), false);
     for key in &call.args[1..] {
-        if let Some(sketch) = read(call, key)? {
-            dense |= !sketch.is_sparse();
-            raise(&mut registers, &sketch.registers().map_err(Error::from)?);
-        }
+        dense |= raise(call, &mut registers, key)? == Some(Encoding::Dense);
     }
     let sparse_max = call.engine.config.hot.hll_sparse_max;
     change(call, call.arg(1), PFADD, |sketch, _| {
         if dense {
             sketch.make_dense()?;
         }
-        sketch.merge(&registers, sparse_max)?;
+        sketch.rise_to(&registers, sparse_max)?;
         Ok(((), true))
     })?;
     call.reply.ok();
     Ok(())
+}
+
+/// Raises registers to those of the sketch at a key, and tells how that is encoded.
+fn raise(
+    call: &mut Call<'_>,
+    registers: &mut Registers,
+    key: &[u8],
+) -> Result<Option<Encoding>, Error> {
+    let Some(string) = call.engine.keys.read_as::<StringValue>(key)? else {
+        return Ok(None);
+    };
+    let encoding = string.with_bytes(|bytes| HyperLogLog::raise(registers, bytes))?;
+    Ok(Some(encoding))
 }
 
 fn pfdebug(call: &mut Call<'_>) -> Result<(), Stop> {
@@ -177,8 +185,8 @@ fn pfdebug(call: &mut Call<'_>) -> Result<(), Stop> {
     if is_word(subcommand, "GETREG") {
         make_dense(call, key)?;
         let registers = sketch.registers().map_err(Error::from)?;
-        call.reply.array(registers.len());
-        for value in registers {
+        call.reply.array(hyperloglog::REGISTERS);
+        for value in registers.iter() {
             call.reply.integer(value.into());
         }
     } else if is_word(subcommand, "DECODE") {
@@ -260,10 +268,4 @@ fn change<R>(
         (result.map(|(result, _)| result), changed.then_some(event))
     })?;
     result.map_err(Error::from)
-}
-
-fn raise(registers: &mut [u8], others: &[u8]) {
-    for (register, &other) in registers.iter_mut().zip(others) {
-        *register = (*register).max(other);
-    }
 }

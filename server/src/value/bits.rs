@@ -1,89 +1,11 @@
 //! Strings as arrays of bits, bit 0 the highest of the first byte: counting, searching,
 //! combining, and integers of any width laid anywhere.
 
-/// How BITOP combines its sources. A source that is shorter than another counts as padded with
-/// zeros.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BitOp {
-    /// Set in all.
-    And,
-    /// Set in any.
-    Or,
-    /// Set in an odd number.
-    Xor,
-    /// Not set in the only one.
-    Not,
-    /// Set in the first and in no other.
-    Diff,
-    /// Set in any other and not in the first.
-    Diff1,
-    /// Set in the first and in any other.
-    AndOr,
-    /// Set in exactly one.
-    One,
-}
+mod combining;
 
-/// Combines the sources; the result is as long as the longest.
-pub fn combine(op: BitOp, sources: &[&[u8]]) -> Vec<u8> {
-    let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
-    let Some((first, others)) = sources.split_first() else {
-        return Vec::new();
-    };
-    let padded = |source: &[u8]| {
-        let mut padded = source.to_vec();
-        padded.resize(len, 0);
-        padded
-    };
-    let mut result = padded(first);
-    match op {
-        BitOp::And => {
-            for source in others {
-                merge(&mut result, &padded(source), |a, b| a & b);
-            }
-        }
-        BitOp::Or => merge_all(&mut result, others, |a, b| a | b),
-        BitOp::Xor => merge_all(&mut result, others, |a, b| a ^ b),
-        BitOp::Not => {
-            for byte in &mut result {
-                *byte = !*byte;
-            }
-        }
-        BitOp::Diff => merge(&mut result, &any(others, len), |a, b| a & !b),
-        BitOp::Diff1 => merge(&mut result, &any(others, len), |a, b| !a & b),
-        BitOp::AndOr => merge(&mut result, &any(others, len), |a, b| a & b),
-        BitOp::One => exactly_one(&mut result, others),
-    }
-    result
-}
+pub use combining::{BitOp, combine};
 
-fn any(sources: &[&[u8]], len: usize) -> Vec<u8> {
-    let mut any = vec![0; len];
-    merge_all(&mut any, sources, |a, b| a | b);
-    any
-}
-
-fn exactly_one(once: &mut [u8], others: &[&[u8]]) {
-    let mut more = vec![0; once.len()];
-    for source in others {
-        for ((once, more), &byte) in once.iter_mut().zip(&mut more).zip(*source) {
-            *more |= *once & byte;
-            *once |= byte;
-        }
-    }
-    merge(once, &more, |once, more| once & !more);
-}
-
-fn merge_all(result: &mut [u8], sources: &[&[u8]], each: impl Fn(u8, u8) -> u8) {
-    for source in sources {
-        merge(result, source, &each);
-    }
-}
-
-fn merge(result: &mut [u8], source: &[u8], each: impl Fn(u8, u8) -> u8) {
-    for (byte, &other) in result.iter_mut().zip(source) {
-        *byte = each(*byte, other);
-    }
-}
+use crate::wide::wide;
 
 /// A stretch from one bit to another, the last one included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,34 +74,52 @@ pub fn count_ones(bytes: &[u8], span: Span) -> u64 {
 /// So many words side by side are counted with the same operations.
 const LANES: usize = 4;
 type Words = [u64; LANES];
+/// The bytes of them.
+type Lanes = [[u8; 8]; LANES];
 
-/// How many bits are set. Without an instruction that counts, adding up bits of the same place in
-/// eight words by hand, and counting only the carries, does a third of the work.
-fn count_all(bytes: &[u8]) -> u64 {
-    const SIZE: usize = 8 * LANES;
-    let (mut ones, mut twos, mut fours) = ([0; LANES], [0; LANES], [0; LANES]);
-    let mut eights_count = 0;
-    let blocks = bytes.chunks_exact(8 * SIZE);
-    let rest = blocks.remainder();
-    for block in blocks {
-        let words = |nth: usize| -> Words {
-            let place = &block[nth * SIZE..][..SIZE];
-            std::array::from_fn(|lane| read_word(&place[lane * 8..]))
-        };
-        let mut half = |from: usize| {
-            let first = add(&mut ones, words(from), words(from + 1));
-            let second = add(&mut ones, words(from + 2), words(from + 3));
-            add(&mut twos, first, second)
-        };
-        let carries = (half(0), half(4));
-        eights_count += count_words(add(&mut fours, carries.0, carries.1));
+wide! {
+    /// How many bits are set. Adding up bits of the same place in eight words by hand, and counting
+    /// only the carries, does a third of the work.
+    fn count_all(bytes: &[u8]) -> u64 {
+        let (mut ones, mut twos, mut fours) = ([0; LANES], [0; LANES], [0; LANES]);
+        let mut eights_count = 0;
+        let (words, rest) = bytes.as_chunks::<8>();
+        let (lanes, rest_words) = words.as_chunks::<LANES>();
+        let (blocks, rest_lanes) = lanes.as_chunks::<8>();
+        for [a, b, c, d, e, f, g, h] in blocks {
+            let (ab, cd) = (add(&mut ones, a, b), add(&mut ones, c, d));
+            let (ef, gh) = (add(&mut ones, e, f), add(&mut ones, g, h));
+            let (abcd, efgh) = (add_words(&mut twos, ab, cd), add_words(&mut twos, ef, gh));
+            eights_count += count_words(add_words(&mut fours, abcd, efgh));
+        }
+        let rest_words = rest_lanes.as_flattened().iter().chain(rest_words);
+        let rest_words: u64 = rest_words.map(|word| u64::from(u64::from_le_bytes(*word).count_ones())).sum();
+        let rest: u64 = rest.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        let counted = eights_count * 8 + count_words(fours) * 4 + count_words(twos) * 2 + count_words(ones);
+        counted + rest_words + rest
     }
-    let rest: u64 = rest.iter().map(|byte| u64::from(byte.count_ones())).sum();
-    eights_count * 8 + count_words(fours) * 4 + count_words(twos) * 2 + count_words(ones) + rest
+}
+
+#[expect(
+    clippy::inline_always,
+    reason = "compiled for what its caller is compiled for"
+)]
+#[inline(always)]
+fn add(sum: &mut Words, one: &Lanes, other: &Lanes) -> Words {
+    add_words(
+        sum,
+        one.map(u64::from_le_bytes),
+        other.map(u64::from_le_bytes),
+    )
 }
 
 /// Adds two words to a sum, bit by bit, and returns the carries.
-fn add(sum: &mut Words, one: Words, other: Words) -> Words {
+#[expect(
+    clippy::inline_always,
+    reason = "compiled for what its caller is compiled for"
+)]
+#[inline(always)]
+fn add_words(sum: &mut Words, one: Words, other: Words) -> Words {
     let mut carry = [0; LANES];
     for lane in 0..LANES {
         let (old, one, other) = (sum[lane], one[lane], other[lane]);
@@ -189,15 +129,13 @@ fn add(sum: &mut Words, one: Words, other: Words) -> Words {
     carry
 }
 
+#[expect(
+    clippy::inline_always,
+    reason = "compiled for what its caller is compiled for"
+)]
+#[inline(always)]
 fn count_words(words: Words) -> u64 {
     words.iter().map(|word| u64::from(word.count_ones())).sum()
-}
-
-/// The first eight bytes as one word.
-fn read_word(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[..8]);
-    u64::from_le_bytes(word)
 }
 
 /// Where the first byte is that is another one.
@@ -371,7 +309,7 @@ mod tests {
     use super::*;
     use crate::value::random::Random;
 
-    fn sample(random: &mut Random, len: u64) -> Vec<u8> {
+    pub fn sample(random: &mut Random, len: u64) -> Vec<u8> {
         let kind = random.below(4);
         (0..len)
             .map(|_| match kind {
@@ -403,49 +341,6 @@ mod tests {
                 assert_eq!(find(&bytes, value, span), found, "{bytes:?} {span:?}");
             }
         }
-    }
-
-    #[test]
-    fn combining_agrees_with_counting_the_sources_of_every_bit() {
-        let mut random = Random::new(11);
-        let all = [
-            BitOp::And,
-            BitOp::Or,
-            BitOp::Xor,
-            BitOp::Diff,
-            BitOp::Diff1,
-            BitOp::AndOr,
-            BitOp::One,
-        ];
-        for _ in 0..300 {
-            let sources: Vec<Vec<u8>> = (0..2 + random.below(3))
-                .map(|_| {
-                    let len = random.below(20);
-                    sample(&mut random, len)
-                })
-                .collect();
-            let slices: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
-            for op in all {
-                let result = combine(op, &slices);
-                assert_eq!(result.len(), slices.iter().map(|s| s.len()).max().unwrap());
-                for at in 0..result.len() * 8 {
-                    let first = get(slices[0], at);
-                    let others = slices[1..].iter().filter(|source| get(source, at)).count();
-                    let ones = others + usize::from(first);
-                    let expected = match op {
-                        BitOp::And => ones == slices.len(),
-                        BitOp::Or => ones > 0,
-                        BitOp::Xor => ones % 2 == 1,
-                        BitOp::Diff => first && others == 0,
-                        BitOp::Diff1 => !first && others > 0,
-                        BitOp::AndOr => first && others > 0,
-                        _ => ones == 1,
-                    };
-                    assert_eq!(get(&result, at), expected, "{op:?} bit {at}");
-                }
-            }
-        }
-        assert_eq!(combine(BitOp::Not, &[&[0xf0, 0x00]]), [0x0f, 0xff]);
     }
 
     #[test]

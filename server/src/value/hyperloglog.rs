@@ -9,6 +9,12 @@
 //! - `01nnnnnn nnnnnnnn`: the same for up to 16384;
 //! - `1vvvvvnn`: n + 1 registers (up to 4) hold v + 1 (up to 32).
 
+mod registers;
+
+use smallvec::SmallVec;
+
+pub use registers::Registers;
+
 /// How many registers there are.
 pub const REGISTERS: usize = 1 << INDEX_BITS;
 
@@ -37,6 +43,15 @@ pub enum Invalid {
     Foreign,
     /// Their runs do not add up to the number of registers.
     Corrupt,
+}
+
+/// How the registers are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// All of them, packed.
+    Dense,
+    /// As runs.
+    Sparse,
 }
 
 /// The bytes of a string that begins like a `HyperLogLog`.
@@ -91,58 +106,93 @@ impl HyperLogLog {
     /// so many bytes becomes dense.
     pub fn add(&mut self, element: &[u8], sparse_bytes_max: usize) -> Result<bool, Invalid> {
         let (index, rank) = place(element);
-        let changed = self.raise(index, rank, sparse_bytes_max)?;
+        let changed = self.raise_one(index, rank, sparse_bytes_max)?;
         if changed {
             self.forget_count();
         }
         Ok(changed)
     }
 
-    /// How many distinct elements were noted, by the last count if nothing changed since.
-    pub fn cached_count(&self) -> Option<u64> {
-        let bytes: [u8; 8] = self.bytes[COUNT_AT..HEADER_LEN].try_into().ok()?;
-        let count = u64::from_le_bytes(bytes);
-        (count >> 63 == 0).then_some(count)
+    /// How many distinct elements were noted in one of these bytes, by the last count if nothing
+    /// changed since.
+    pub fn cached_count(bytes: &[u8]) -> Result<Option<u64>, Invalid> {
+        HyperLogLog::check(bytes)?;
+        let mut count = [0; 8];
+        count.copy_from_slice(&bytes[COUNT_AT..HEADER_LEN]);
+        let count = u64::from_le_bytes(count);
+        Ok((count >> 63 == 0).then_some(count))
     }
 
     /// Counts anew and keeps the result.
     pub fn count(&mut self) -> Result<u64, Invalid> {
-        let count = estimate(&self.registers()?);
+        let count = self.registers()?.estimate();
         self.bytes[COUNT_AT..HEADER_LEN].copy_from_slice(&count.to_le_bytes());
         Ok(count)
     }
 
     /// The value of every register.
-    pub fn registers(&self) -> Result<Vec<u8>, Invalid> {
-        if !self.is_sparse() {
-            return Ok((0..REGISTERS).map(|index| self.dense(index)).collect());
+    pub fn registers(&self) -> Result<Registers, Invalid> {
+        let mut registers = Registers::default();
+        HyperLogLog::raise(&mut registers, &self.bytes)?;
+        Ok(registers)
+    }
+
+    /// Raises registers to those of one of these bytes, and tells how it is encoded.
+    pub fn raise(registers: &mut Registers, bytes: &[u8]) -> Result<Encoding, Invalid> {
+        HyperLogLog::check(bytes)?;
+        let (header, mut runs) = bytes.split_at(HEADER_LEN);
+        if header[ENCODING_AT] == DENSE {
+            registers.raise_packed(runs);
+            return Ok(Encoding::Dense);
         }
-        let mut registers = Vec::with_capacity(REGISTERS);
-        let mut runs = &self.bytes[HEADER_LEN..];
+        let mut first = 0;
         while let Some(run) = Run::read(&mut runs) {
-            if registers.len() + run.len() > REGISTERS {
+            let end = first + run.len();
+            if end > REGISTERS {
                 return Err(Invalid::Corrupt);
             }
-            registers.resize(registers.len() + run.len(), run.value());
+            if let Run::Values(value, _) = run {
+                registers.raise_run(first..end, value);
+            }
+            first = end;
         }
-        let whole = runs.is_empty() && registers.len() == REGISTERS;
+        let whole = runs.is_empty() && first == REGISTERS;
         if whole {
-            Ok(registers)
+            Ok(Encoding::Sparse)
         } else {
             Err(Invalid::Corrupt)
         }
     }
 
-    /// Raises every register to the given one.
-    pub fn merge(&mut self, registers: &[u8], sparse_bytes_max: usize) -> Result<(), Invalid> {
-        for (index, &value) in registers
-            .iter()
-            .enumerate()
-            .filter(|&(_, &value)| value > 0)
-        {
-            self.raise(index, value, sparse_bytes_max)?;
+    /// Takes on registers, none of which may be lower than its own.
+    pub fn rise_to(
+        &mut self,
+        registers: &Registers,
+        sparse_bytes_max: usize,
+    ) -> Result<(), Invalid> {
+        if self.is_sparse() {
+            self.rise_sparse(registers, sparse_bytes_max)?;
+        }
+        if !self.is_sparse() {
+            registers.pack(&mut self.bytes[HEADER_LEN..]);
         }
         self.forget_count();
+        Ok(())
+    }
+
+    /// The same as long as there is room; becomes dense when there is no more.
+    fn rise_sparse(
+        &mut self,
+        registers: &Registers,
+        sparse_bytes_max: usize,
+    ) -> Result<(), Invalid> {
+        let mut from = Place::FIRST;
+        for (index, value) in registers.iter().enumerate().filter(|&(_, value)| value > 0) {
+            let raised = self.raise_sparse(index, value, sparse_bytes_max, &mut from)?;
+            if matches!(raised, Raised::NoRoom) {
+                return self.make_dense();
+            }
+        }
         Ok(())
     }
 
@@ -155,9 +205,7 @@ impl HyperLogLog {
         self.bytes[ENCODING_AT] = DENSE;
         self.bytes.truncate(HEADER_LEN);
         self.bytes.resize(DENSE_LEN, 0);
-        for (index, &value) in registers.iter().enumerate() {
-            self.set_dense(index, value);
-        }
+        registers.pack(&mut self.bytes[HEADER_LEN..]);
         Ok(())
     }
 
@@ -184,9 +232,15 @@ impl HyperLogLog {
         self.bytes[HEADER_LEN - 1] |= 0x80;
     }
 
-    fn raise(&mut self, index: usize, value: u8, sparse_bytes_max: usize) -> Result<bool, Invalid> {
+    fn raise_one(
+        &mut self,
+        index: usize,
+        value: u8,
+        sparse_bytes_max: usize,
+    ) -> Result<bool, Invalid> {
         if self.is_sparse() {
-            match self.raise_sparse(index, value, sparse_bytes_max)? {
+            let mut from = Place::FIRST;
+            match self.raise_sparse(index, value, sparse_bytes_max, &mut from)? {
                 Raised::No => return Ok(false),
                 Raised::Yes => return Ok(true),
                 Raised::NoRoom => self.make_dense()?,
@@ -222,21 +276,25 @@ impl HyperLogLog {
         }
     }
 
+    /// Raises a register that lies no earlier than a place, which moves on to where the search for
+    /// a later one may begin.
     fn raise_sparse(
         &mut self,
         index: usize,
         value: u8,
         sparse_bytes_max: usize,
+        from: &mut Place,
     ) -> Result<Raised, Invalid> {
         if value > Run::VALUE_MAX {
             return Ok(Raised::NoRoom);
         }
-        let found = self.find_run(index)?;
+        let found = self.find_run(index, *from)?;
+        *from = found.earlier;
         if found.run.value() >= value {
             return Ok(Raised::No);
         }
         let after_len = found.first + found.run.len() - 1 - index;
-        let mut split = Vec::with_capacity(5);
+        let mut split = SmallVec::<[u8; 5]>::new();
         found.run.with_len(index - found.first).write(&mut split);
         Run::Values(value, 1).write(&mut split);
         found.run.with_len(after_len).write(&mut split);
@@ -245,27 +303,29 @@ impl HyperLogLog {
             return Ok(Raised::NoRoom);
         }
         self.bytes.splice(found.bytes, split);
-        self.join_values(found.before);
+        self.join_values(found.before.at);
         Ok(Raised::Yes)
     }
 
-    fn find_run(&self, index: usize) -> Result<Found, Invalid> {
-        let (mut at, mut before, mut first) = (HEADER_LEN, HEADER_LEN, 0);
+    fn find_run(&self, index: usize, from: Place) -> Result<Found, Invalid> {
+        let (mut here, mut before, mut earlier) = (from, from, from);
         loop {
-            let mut rest = &self.bytes[at..];
+            let mut rest = &self.bytes[here.at..];
             let run = Run::read(&mut rest).ok_or(Invalid::Corrupt)?;
-            let bytes = at..self.bytes.len() - rest.len();
-            if index < first + run.len() {
+            let next = Place {
+                at: self.bytes.len() - rest.len(),
+                first: here.first + run.len(),
+            };
+            if index < next.first {
                 return Ok(Found {
                     run,
-                    bytes,
-                    first,
+                    bytes: here.at..next.at,
+                    first: here.first,
                     before,
+                    earlier,
                 });
             }
-            first += run.len();
-            before = at;
-            at = bytes.end;
+            (here, before, earlier) = (next, here, before);
         }
     }
 
@@ -282,7 +342,7 @@ impl HyperLogLog {
                 (Run::Values(value, len), Some(Run::Values(next_value, next_len)))
                     if value == next_value && len + next_len <= Run::VALUES_LEN_MAX =>
                 {
-                    let mut joined = Vec::with_capacity(1);
+                    let mut joined = SmallVec::<[u8; 1]>::new();
                     Run::Values(value, len + next_len).write(&mut joined);
                     self.bytes.splice(at..=next_at, joined);
                 }
@@ -299,6 +359,22 @@ enum Raised {
     NoRoom,
 }
 
+/// Where a run starts.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Its code among the bytes.
+    at: usize,
+    /// Its first register.
+    first: usize,
+}
+
+impl Place {
+    const FIRST: Place = Place {
+        at: HEADER_LEN,
+        first: 0,
+    };
+}
+
 /// The run that holds a register.
 struct Found {
     run: Run,
@@ -306,8 +382,10 @@ struct Found {
     bytes: std::ops::Range<usize>,
     /// The first register of the run.
     first: usize,
-    /// Where the run before it starts, or the first one.
-    before: usize,
+    /// The run before it, if the search met one.
+    before: Place,
+    /// The run before that one, which a change of this one leaves as it is.
+    earlier: Place,
 }
 
 /// A run of registers of one value.
@@ -341,12 +419,12 @@ impl Run {
     }
 
     /// Appends the code of the run, nothing for an empty one.
-    fn write(self, bytes: &mut Vec<u8>) {
+    fn write(self, bytes: &mut impl Extend<u8>) {
         match self {
             Run::Zeros(0) | Run::Values(_, 0) => {}
-            Run::Zeros(len @ 1..=Run::SHORT_ZEROS_MAX) => bytes.push(len as u8 - 1),
+            Run::Zeros(len @ 1..=Run::SHORT_ZEROS_MAX) => bytes.extend([len as u8 - 1]),
             Run::Zeros(len) => bytes.extend((0x4000 | (len as u16 - 1)).to_be_bytes()),
-            Run::Values(value, len) => bytes.push(0x80 | (value - 1) << 2 | (len as u8 - 1)),
+            Run::Values(value, len) => bytes.extend([0x80 | (value - 1) << 2 | (len as u8 - 1)]),
         }
     }
 
@@ -383,55 +461,6 @@ fn place(element: &[u8]) -> (usize, u8) {
     // The bit above the last one ends the zeros of an all-zero hash.
     let rest = hash >> INDEX_BITS | 1 << RANK_BITS;
     (index, rest.trailing_zeros() as u8 + 1)
-}
-
-/// The number of elements that most likely leads to such registers: Ertl's improved estimator
-/// (arXiv 1702.01284), which needs no correction at either end.
-pub fn estimate(registers: &[u8]) -> u64 {
-    let mut histogram = [0u32; REGISTER_MAX as usize + 1];
-    for &value in registers {
-        histogram[usize::from(value & REGISTER_MAX)] += 1;
-    }
-    let count = REGISTERS as f64;
-    let of_all = |registers: u32| f64::from(registers) / count;
-    let mut z = count * tau(1.0 - of_all(histogram[RANK_BITS + 1]));
-    for &registers in histogram[1..=RANK_BITS].iter().rev() {
-        z = (z + f64::from(registers)) * 0.5;
-    }
-    z += count * sigma(of_all(histogram[0]));
-    (ALPHA * count * count / z).round() as u64
-}
-
-fn sigma(mut x: f64) -> f64 {
-    if x == 1.0 {
-        return f64::INFINITY;
-    }
-    let (mut weight, mut sum) = (1.0, x);
-    loop {
-        x *= x;
-        let before = sum;
-        sum += x * weight;
-        weight += weight;
-        if sum == before {
-            return sum;
-        }
-    }
-}
-
-fn tau(mut x: f64) -> f64 {
-    if x == 0.0 || x == 1.0 {
-        return 0.0;
-    }
-    let (mut weight, mut sum) = (1.0, 1.0 - x);
-    loop {
-        x = x.sqrt();
-        let before = sum;
-        weight *= 0.5;
-        sum -= (1.0 - x).powi(2) * weight;
-        if sum == before {
-            return sum / 3.0;
-        }
-    }
 }
 
 /// Checks that registers hold what they were given in both encodings, and that estimates are as
@@ -540,16 +569,20 @@ mod tests {
         );
     }
 
+    fn cached(sketch: &HyperLogLog) -> Option<u64> {
+        HyperLogLog::cached_count(&sketch.bytes).expect("a header")
+    }
+
     #[test]
     fn a_count_is_out_of_date_only_after_a_register_changed() {
         let mut sketch = of([element(1)]);
-        assert_eq!(sketch.cached_count(), None);
+        assert_eq!(cached(&sketch), None);
         assert_eq!(sketch.count(), Ok(1));
-        assert_eq!(sketch.cached_count(), Some(1));
+        assert_eq!(cached(&sketch), Some(1));
         assert_eq!(sketch.add(element(1).as_bytes(), SPARSE_MAX), Ok(false));
-        assert_eq!(sketch.cached_count(), Some(1));
+        assert_eq!(cached(&sketch), Some(1));
         assert_eq!(sketch.add(element(2).as_bytes(), SPARSE_MAX), Ok(true));
-        assert_eq!(sketch.cached_count(), None);
+        assert_eq!(cached(&sketch), None);
     }
 
     #[test]
@@ -566,13 +599,39 @@ mod tests {
     #[test]
     fn a_merge_is_the_sketch_of_all_elements() {
         let mut merged = of((0..700).map(element));
-        merged
-            .merge(
-                &of((500..2000).map(element)).registers().unwrap(),
-                SPARSE_MAX,
-            )
-            .unwrap();
+        let mut registers = merged.registers().unwrap();
+        HyperLogLog::raise(&mut registers, &of((500..2000).map(element)).bytes).unwrap();
+        merged.rise_to(&registers, SPARSE_MAX).unwrap();
         assert_eq!(merged.registers(), of((0..2000).map(element)).registers());
+    }
+
+    #[test]
+    fn a_merge_leaves_the_runs_that_raising_one_register_after_the_other_leaves() {
+        let mut random = Random::new(3);
+        for round in 0..300 {
+            // Few registers close together meet and join, many run out of room.
+            let spread = if round % 2 == 0 { 60 } else { REGISTERS as u64 };
+            let mut merged = HyperLogLog::default();
+            for _ in 0..random.below(200) {
+                let (index, value) = (random.below(spread) as usize, random.below(3) as u8 + 1);
+                merged.raise_one(index, value, SPARSE_MAX).unwrap();
+            }
+            let mut raised = merged.clone();
+            let mut registers = merged.registers().unwrap();
+            for _ in 0..random.below(200) {
+                let (index, value) = (random.below(spread) as usize, random.below(4) as u8 + 1);
+                registers.raise_run(index..index + 1, value);
+            }
+            let sparse_bytes_max = 100 + random.below(400) as usize;
+            merged.rise_to(&registers, sparse_bytes_max).unwrap();
+            for (index, value) in registers.iter().enumerate() {
+                if value > 0 {
+                    raised.raise_one(index, value, sparse_bytes_max).unwrap();
+                }
+            }
+            raised.forget_count();
+            assert_eq!(merged, raised, "round {round}");
+        }
     }
 
     #[test]
