@@ -8,14 +8,16 @@ use std::{borrow::Cow, fmt::Write};
 use crate::{
     clock::Time,
     eviction::Policy,
-    keyspace::Class,
     number,
     value::{limits::Limits, stream::NodeLimits},
 };
 
+mod forms;
 mod table;
 
-pub use table::SETTINGS;
+pub use forms::parse_events;
+use forms::{OUTPUT_LIMITS, read_output_limits};
+pub use table::{RETIRED, SETTINGS};
 
 /// A setting: its name, its default as text, and what a value must be.
 pub struct Setting {
@@ -25,6 +27,8 @@ pub struct Setting {
     pub default: &'static str,
     pub kind: Kind,
     pub access: Access,
+    /// Shown only to who asks for it by its name.
+    pub hidden: bool,
 }
 
 /// Who may change a setting.
@@ -54,8 +58,8 @@ pub enum Kind {
         max: i64,
     },
     Choice(&'static [&'static str]),
-    /// Only the default: the text says why there is nothing to choose.
-    Only(&'static str),
+    /// Only the default of what it is elsewhere: the text says why there is nothing to choose.
+    Only(&'static Kind, &'static str),
     /// Made by a function of the present value and the one asked for.
     Special(fn(&str, &str) -> Result<String, String>),
 }
@@ -68,6 +72,7 @@ impl Setting {
             default,
             kind,
             access: Access::Free,
+            hidden: false,
         }
     }
 
@@ -83,6 +88,11 @@ impl Setting {
 
     const fn protected(mut self) -> Setting {
         self.access = Access::Protected;
+        self
+    }
+
+    const fn hidden(mut self) -> Setting {
+        self.hidden = true;
         self
     }
 
@@ -237,7 +247,11 @@ impl Config {
             return found.into_iter().collect();
         }
         let mut found = Vec::new();
-        for (setting, value) in SETTINGS.iter().zip(&self.values) {
+        let shown = SETTINGS
+            .iter()
+            .zip(&self.values)
+            .filter(|(setting, _)| !setting.hidden);
+        for (setting, value) in shown {
             for known in [setting.name, setting.alias] {
                 if crate::glob::matches_any_case(name.as_bytes(), known.as_bytes())
                     && !known.is_empty()
@@ -251,6 +265,12 @@ impl Config {
 
     /// Sets a setting at the start of a server.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if RETIRED
+            .iter()
+            .any(|retired| retired.eq_ignore_ascii_case(name))
+        {
+            return Ok(());
+        }
         let at = position(name).ok_or_else(|| format!("unknown setting '{name}'"))?;
         self.values[at] = self.checked(at, value)?.into();
         self.refresh();
@@ -430,11 +450,13 @@ impl Kind {
                     )
                 })
             }
-            Kind::Only(_) if value.eq_ignore_ascii_case(default) => Ok(default.to_owned()),
-            Kind::Only(_) if default == "no" && !value.eq_ignore_ascii_case("yes") => {
-                Kind::Bool.check(default, present, value)
+            Kind::Only(kind, reason) => {
+                let value = kind.check(default, present, value)?;
+                if value == default {
+                    return Ok(value);
+                }
+                Err(format!("argument can only be '{default}': {reason}"))
             }
-            Kind::Only(reason) => Err(format!("argument can only be '{default}': {reason}")),
             Kind::Special(make) => make(present, value),
         }
     }
@@ -469,160 +491,6 @@ pub fn parse_memory(text: &str) -> Option<i64> {
     number::parse_u64(digits.as_bytes())
         .and_then(|number| i64::try_from(number).ok())?
         .checked_mul(unit)
-}
-
-// ---- client-output-buffer-limit ----
-
-const OUTPUT_LIMITS: &str = "client-output-buffer-limit";
-/// The classes, in the order in which they are shown; a replica goes by its old name.
-const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
-
-/// Takes limits over into those present: a class that is not named keeps its own.
-fn output_limits(present: &str, asked: &str) -> Result<String, String> {
-    let mut limits: Vec<String> = words_by_four(present)
-        .map(|words| words.join(" "))
-        .collect();
-    let asked: Vec<&str> = asked.split_whitespace().collect();
-    if !asked.len().is_multiple_of(4) {
-        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
-    }
-    for words in asked.chunks(4) {
-        let class = match words[0].to_ascii_lowercase().as_str() {
-            "normal" => 0,
-            "slave" | "replica" => 1,
-            "pubsub" => 2,
-            _ => {
-                let text = "Invalid client class specified in buffer limit configuration.";
-                return Err(text.to_owned());
-            }
-        };
-        let (hard, soft) = (parse_memory(words[1]), parse_memory(words[2]));
-        let seconds = number::parse_u64(words[3].as_bytes());
-        let (Some(hard), Some(soft), Some(seconds)) = (hard, soft, seconds) else {
-            return Err(
-                "Error in hard, soft or soft_seconds setting in buffer limit configuration."
-                    .to_owned(),
-            );
-        };
-        limits[class] = format!("{} {hard} {soft} {seconds}", OUTPUT_CLASSES[class]);
-    }
-    Ok(limits.join(" "))
-}
-
-fn words_by_four(text: &str) -> impl Iterator<Item = Vec<&str>> {
-    let mut words = text.split_whitespace();
-    std::iter::from_fn(move || {
-        let four: Vec<&str> = words.by_ref().take(4).collect();
-        (four.len() == 4).then_some(four)
-    })
-}
-
-/// The limits of ordinary clients and of subscribers.
-fn read_output_limits(text: &str) -> (OutputLimit, OutputLimit) {
-    let mut limits = words_by_four(text).map(|words| OutputLimit {
-        hard: words[1].parse().unwrap_or(0),
-        soft: words[2].parse().unwrap_or(0),
-        seconds: words[3].parse().unwrap_or(0),
-    });
-    let normal = limits.next().unwrap_or_default();
-    (normal, limits.nth(1).unwrap_or_default())
-}
-
-// ---- Other settings with a form of their own ----
-
-fn save_points(_present: &str, asked: &str) -> Result<String, String> {
-    const INVALID: &str = "Invalid save parameters";
-    let words: Vec<&str> = asked.split_whitespace().collect();
-    let numbers: Option<Vec<u64>> = words
-        .iter()
-        .map(|word| number::parse_u64(word.as_bytes()))
-        .collect();
-    let numbers = numbers.ok_or(INVALID)?;
-    let seconds_are_positive = numbers.iter().step_by(2).all(|&seconds| seconds > 0);
-    if !numbers.len().is_multiple_of(2) || !seconds_are_positive {
-        return Err(INVALID.to_owned());
-    }
-    Ok(words.join(" "))
-}
-
-fn percentiles(_present: &str, asked: &str) -> Result<String, String> {
-    let mut text = String::new();
-    for word in asked.split_whitespace() {
-        let percentile = number::parse_f64(word.as_bytes())
-            .ok_or("Invalid latency-tracking-info-percentiles parameters")?;
-        if !(0.0..=100.0).contains(&percentile) {
-            return Err(
-                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]"
-                    .to_owned(),
-            );
-        }
-        let separator = if text.is_empty() { "" } else { " " };
-        let _ = write!(text, "{separator}{percentile}");
-    }
-    Ok(text)
-}
-
-fn events(_present: &str, asked: &str) -> Result<String, String> {
-    parse_events(asked)
-        .map(show_events)
-        .ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned())
-}
-
-/// Events of types that modules bring; there are none, but the letter is known.
-const MODULE_EVENTS: Class = Class(1 << 30);
-
-/// The letters of `notify-keyspace-events`, in the order in which they are shown.
-const EVENT_LETTERS: [(char, Class); 14] = [
-    ('g', Class::GENERIC),
-    ('$', Class::STRING),
-    ('l', Class::LIST),
-    ('s', Class::SET),
-    ('h', Class::HASH),
-    ('z', Class::SORTED_SET),
-    ('x', Class::EXPIRED),
-    ('e', Class::EVICTED),
-    ('t', Class::STREAM),
-    ('d', MODULE_EVENTS),
-    ('n', Class::NEW),
-    ('K', Class::KEYSPACE),
-    ('E', Class::KEYEVENT),
-    ('m', Class::KEY_MISS),
-];
-
-/// What the letter `A` stands for.
-const ALL_EVENTS: &str = "g$lshzxetd";
-
-/// Reads `notify-keyspace-events`; `None` when it holds another letter.
-pub fn parse_events(text: &str) -> Option<u32> {
-    let mut classes = 0;
-    for letter in text.chars() {
-        if letter == 'A' {
-            classes |= parse_events(ALL_EVENTS)?;
-        } else {
-            classes |= EVENT_LETTERS
-                .iter()
-                .find(|(known, _)| *known == letter)?
-                .1
-                .0;
-        }
-    }
-    Some(classes)
-}
-
-fn show_events(classes: u32) -> String {
-    let all = parse_events(ALL_EVENTS).unwrap_or_default();
-    let everything = classes & all == all;
-    let mut text = String::new();
-    if everything {
-        text.push('A');
-    }
-    for (letter, class) in EVENT_LETTERS {
-        let covered = everything && ALL_EVENTS.contains(letter);
-        if classes & class.0 != 0 && !covered {
-            text.push(letter);
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -679,12 +547,5 @@ mod tests {
         );
         assert_eq!(config.hot.output_normal.soft, 2048);
         assert_eq!(config.hot.output_pubsub.hard, 32 << 20);
-    }
-
-    #[test]
-    fn event_classes_are_shown_in_their_own_order() {
-        for (given, shown) in [("KEA", "AKE"), ("Kgxdm", "gxdKm"), ("AKEmn", "AnKEm")] {
-            assert_eq!(events("", given).as_deref(), Ok(shown));
-        }
     }
 }

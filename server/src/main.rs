@@ -16,7 +16,7 @@ use clap::{
 };
 use khoa_server::{
     Builder, Server, VERSION,
-    config::{Config, SETTINGS, Setting},
+    config::{Config, RETIRED, SETTINGS, Setting},
     settings_file,
 };
 use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, reload};
@@ -97,7 +97,14 @@ fn command_line() -> Command {
         .num_args(1..)
         .action(ArgAction::Append)
         .hide(true);
-    command.args(SETTINGS.iter().map(option)).arg(user)
+    let retired = RETIRED.iter().map(|name| {
+        let option = Arg::new(*name).long(*name).num_args(1..).hide(true);
+        option.action(ArgAction::Append)
+    });
+    command
+        .args(SETTINGS.iter().map(option))
+        .args(retired)
+        .arg(user)
 }
 
 fn option(setting: &'static Setting) -> Arg {

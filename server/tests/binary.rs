@@ -225,6 +225,15 @@ fn a_port_in_use_is_said_plainly() {
 }
 
 #[test]
+fn settings_that_only_older_versions_knew_pass_without_effect() {
+    let file = std::env::temp_dir().join(format!("khoa-old-{}.conf", std::process::id()));
+    std::fs::write(&file, "dynamic-hz yes\nio-threads-do-reads no\n").unwrap();
+    let server = Running::start(&[file.to_str().unwrap(), "--sanitize-dump-payload", "no"]);
+    assert_eq!(server.ask("CONFIG GET dynamic-hz"), "*0\r\n");
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
 fn unknown_settings_and_bad_values_are_said_plainly() {
     assert!(fails(&["--nosuch", "1"]).contains("unknown setting '--nosuch'"));
     assert!(fails(&["--databases", "many"]).contains("--databases: argument couldn't be parsed"));
