@@ -364,7 +364,7 @@ impl<'a> Claim<'a> {
         }
         self.nothing_left();
         let plan = self.plan;
-        let whole = grant.whole;
+        let whole = grant.whole || plan.renew_up_to.is_some();
         let lease = Lease::new(
             Arc::clone(&plan.resource),
             self.token.clone(),
@@ -372,12 +372,10 @@ impl<'a> Claim<'a> {
             plan.clock.clone(),
             grant,
         );
-        Ok(Guard::new(
-            lease,
-            whole,
-            self.runtime.clone(),
-            plan.renew_up_to,
-        ))
+        if let (false, Some(hub)) = (whole, &plan.hub) {
+            hub.lengthener().later(&lease, &self.runtime);
+        }
+        Ok(Guard::new(lease, self.runtime.clone(), plan.renew_up_to))
     }
 }
 

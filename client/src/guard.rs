@@ -44,19 +44,11 @@ pub enum Released {
 }
 
 impl Guard {
-    /// With a lease that is `whole`, or has yet to be made as long as was asked for.
-    pub(crate) fn new(
-        lease: Lease,
-        whole: bool,
-        runtime: Handle,
-        renew_up_to: Option<Duration>,
-    ) -> Self {
-        let watchdog = match renew_up_to {
-            Some(most) => Some(runtime.spawn(watchdog::keep(lease.clone(), most))),
-            None if whole => None,
-            None => Some(runtime.spawn(watchdog::complete(lease.clone()))),
-        };
-        let watchdog = watchdog.map(|task| task.abort_handle());
+    pub(crate) fn new(lease: Lease, runtime: Handle, renew_up_to: Option<Duration>) -> Self {
+        let watchdog = renew_up_to.map(|most| {
+            let watchdog = runtime.spawn(watchdog::keep(lease.clone(), most));
+            watchdog.abort_handle()
+        });
         Self {
             lease,
             watchdog,

@@ -1,7 +1,7 @@
 //! What a holder can know: its fencing token, how long it may still work, and that it has lost.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -22,6 +22,15 @@ use crate::ttl::Ttl;
 /// resource, keeps the late one out.
 #[derive(Clone)]
 pub struct Lease(Arc<Inner>);
+
+/// A view that keeps nothing alive.
+pub(crate) struct WeakLease(Weak<Inner>);
+
+impl WeakLease {
+    pub(crate) fn upgrade(&self) -> Option<Lease> {
+        self.0.upgrade().map(Lease)
+    }
+}
 
 struct Inner {
     resource: SharedResource,
@@ -191,6 +200,17 @@ impl Lease {
             }
         }
         self.check()
+    }
+
+    /// Completes when the lease was released or lost.
+    pub(crate) async fn over(&self) {
+        let mut changes = self.0.validity.subscribe();
+        // The sender lives as long as this lease.
+        let _ = changes.wait_for(|validity| validity.over.is_some()).await;
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakLease {
+        WeakLease(Arc::downgrade(&self.0))
     }
 
     pub(crate) fn ttl(&self) -> Ttl {

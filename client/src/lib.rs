@@ -48,6 +48,7 @@ pub mod guide;
 mod inspect;
 mod latch;
 mod lease;
+mod lengthener;
 mod lock;
 mod manager;
 #[cfg(feature = "memory")]

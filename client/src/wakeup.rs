@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use crate::clock::later;
 use crate::connection::{Messages, Node};
 use crate::error::Error;
+use crate::lengthener::Lengthener;
 use crate::name::Name;
 use crate::resource::{Grant, Offer, Seen};
 use crate::token::Token;
@@ -45,6 +46,7 @@ pub(crate) struct Hub {
     id: Token,
     state: Mutex<State>,
     opening: tokio::sync::Mutex<()>,
+    lengthener: Arc<Lengthener>,
     /// Tells listeners apart that follow one another at one place.
     next_id: AtomicUsize,
 }
@@ -84,6 +86,7 @@ impl Hub {
             id: Token::random()?,
             state: Mutex::default(),
             opening: tokio::sync::Mutex::new(()),
+            lengthener: Arc::default(),
             next_id: AtomicUsize::new(0),
         })
     }
@@ -104,6 +107,11 @@ impl Hub {
         let (ttl, label) = hold.map_or((0, &b""[..]), |(ttl, label)| (ttl.millis(), label));
         let head = format!("{publish}{} {ttl} ", channel.len());
         [head.as_bytes(), channel, label].concat()
+    }
+
+    /// What becomes of leases that its messages bring.
+    pub(crate) fn lengthener(&self) -> &Arc<Lengthener> {
+        &self.lengthener
     }
 
     fn is_sharded(&self) -> bool {

@@ -36,16 +36,23 @@ pub(crate) async fn keep(lease: Lease, max_hold: Duration) {
     lease.end_if_due();
 }
 
-/// Makes a lease that was handed over as long as was asked for: it began with less, in case that
-/// the waiter was dead.
+/// Makes a lease that was handed over as long as was asked for, unless it ends first.
 pub(crate) async fn complete(lease: Lease) {
+    tokio::select! {
+        biased;
+        () = lease.over() => {}
+        () = lengthen(&lease) => {}
+    }
+}
+
+async fn lengthen(lease: &Lease) {
     loop {
         match lease.extend().await {
             Ok(()) => return,
             Err(error) if error.is_lost() => return,
             Err(error) => tracing::warn!(?lease, %error, "lengthening failed"),
         }
-        lease.clock().sleep_until(next_renewal(&lease, 1)).await;
+        lease.clock().sleep_until(next_renewal(lease, 1)).await;
     }
 }
 

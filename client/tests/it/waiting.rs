@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use khoa::{Error, Lock, Manager, Wait};
+use khoa::{Error, Guard, Lock, Manager, Wait};
 use khoa_server::Fault;
 use tokio::task::JoinHandle;
 
@@ -247,11 +247,66 @@ async fn a_long_lease_that_was_handed_over_is_held_at_once_and_lengthened_by_one
     assert!(guard.fencing_token() > fence);
     let held = world.manager().inspect("a").await.unwrap().unwrap();
     assert_eq!(held.fencing_token, Some(guard.fencing_token()));
+    lengthened(&world, &guard).await;
+    // The release, the inspection and the lengthening.
+    assert_eq!(world.scripts_run() - before, 3);
+}
+
+/// Lets half a second pass, after which a lease that was handed over is lengthened.
+async fn lengthened(world: &World, guard: &Guard) {
+    world.advance(500 * MS);
     while guard.remaining() < 3500 * SECOND {
         tokio::task::yield_now().await;
     }
-    // The release, the inspection and the lengthening.
-    assert_eq!(world.scripts_run() - before, 3);
+}
+
+#[tokio::test]
+async fn a_long_lease_that_was_handed_over_and_is_given_back_soon_costs_nothing_more() {
+    let world = World::start();
+    let lock = world.manager().lock("a").ttl(3600 * SECOND);
+    let (holder, first) = (lock.acquire().await.unwrap(), waiter(&lock));
+    // The server knows the scripts when they are counted.
+    holder.extend().await.unwrap();
+    world.until("LLEN {khoa:a}:queue", 1).await;
+    holder.release().await.unwrap();
+    let first = first.await.unwrap().unwrap();
+    let last = waiter(&lock);
+    world.until("LLEN {khoa:a}:queue", 1).await;
+    let before = world.scripts_run();
+    world.advance(300 * MS);
+    first.release().await.unwrap();
+    let last = last.await.unwrap().unwrap();
+    world.advance(300 * MS);
+    assert_eq!(world.scripts_run() - before, 1);
+    lengthened(&world, &last).await;
+    assert_eq!(world.scripts_run() - before, 2);
+}
+
+#[tokio::test]
+async fn a_lease_is_lengthened_though_the_runtime_that_looked_after_all_has_ended() {
+    let world = World::start();
+    let (manager, name) = (world.tcp_manager(), "LLEN {khoa:a}:queue");
+    let lock = manager.lock("a").ttl(3600 * SECOND);
+    let holder = lock.acquire().await.unwrap();
+    let here = waiter(&lock);
+    world.until(name, 1).await;
+    // Both wait with one manager; the first to be handed something begins the work.
+    let other = manager.lock("b").ttl(3600 * SECOND);
+    let holder_b = other.acquire().await.unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let there = runtime.spawn(async move { other.acquire().await });
+    world.until("LLEN {khoa:b}:queue", 1).await;
+    holder_b.release().await.unwrap();
+    let there = there.await.unwrap().unwrap();
+    holder.release().await.unwrap();
+    let here = here.await.unwrap().unwrap();
+    runtime.shutdown_background();
+    lengthened(&world, &here).await;
+    drop(there);
 }
 
 #[tokio::test]
