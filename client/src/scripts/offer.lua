@@ -3,13 +3,14 @@
 -- Both end after `turn_ms` at the latest, since the waiter may hang; one that does not lengthens it.
 -- Result: nil when nobody listens; else for how long, and the value of a string that is held
 local function offer(token, address, turn_ms, counter, keep_ms)
-  local _, _, ttl, label = read_address(address)
+  local publish, channel, ttl, label = read_address(address)
+  if not publish then return end
   if ttl == 0 then
-    if wake(address, token) > 0 then return tonumber(turn_ms), token .. ' 0 0 ' end
-  elseif ttl then
-    local fence, us = next_fence(counter, keep_ms)
-    local lease = math.min(ttl, tonumber(turn_ms))
-    local message = string.format('%s %.0f %.0f %.0f', token, fence, us, lease)
-    if wake(address, message) > 0 then return lease, held_value(token, fence, us, label) end
+    if redis.call(publish, channel, token) > 0 then return tonumber(turn_ms), token .. ' 0 0 ' end
+    return
   end
+  local fence, us = next_fence(counter, keep_ms)
+  local lease = math.min(ttl, tonumber(turn_ms))
+  local message = string.format('%s %d %d %d', token, fence, us, lease)
+  if redis.call(publish, channel, message) > 0 then return lease, held_value(token, fence, us, label) end
 end
