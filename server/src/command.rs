@@ -28,6 +28,7 @@ pub mod migration;
 pub mod pubsub;
 pub mod replication;
 mod scanning;
+#[cfg_attr(not(feature = "scripting"), path = "command/scripting/absent.rs")]
 pub mod scripting;
 pub mod serialization;
 pub mod server;

@@ -657,7 +657,7 @@ struct Visited {
 impl Visitor {
     /// None when the script is over, so that the engine can be had as at other times.
     fn visit(self, engine: &mut Engine) -> Option<Visited> {
-        if !engine.script_control.is_busy() {
+        if !engine.scripting.control.is_busy() {
             return None;
         }
         let id = match (self.id, self.joining) {

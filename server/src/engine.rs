@@ -27,7 +27,7 @@ use crate::{
     bytestr::ByteStr,
     clock::Time,
     cluster,
-    command::{Call, Command, Flags, Stop, scripting::RecentCommands},
+    command::{Call, Command, Flags, Stop, scripting::Scripting},
     config::Config,
     error::Error,
     eviction::Order,
@@ -40,7 +40,6 @@ use crate::{
     random::Random,
     reply::Reply,
     resp::Encoder,
-    script::{Control, Functions, Scripts},
     session::{ClientId, ReplyMode, Session, Sessions},
     slowlog::SlowLog,
     stats::Stats,
@@ -126,14 +125,9 @@ pub struct Engine {
     pub on_settings: Option<OnSettings>,
     /// When clients are looked through for those that are idle or slow for too long.
     next_sweep: Option<Time>,
-    /// The script cache; none while no script has come, or while one runs.
-    pub scripts: Option<Box<Scripts>>,
-    /// The function libraries; none while none was loaded, or while a function runs.
-    pub functions: Option<Box<Functions>>,
-    pub script_control: Arc<Control>,
+    pub scripting: Scripting,
     /// What others ask while a script has the engine to itself.
     pub visits: Arc<Visits>,
-    pub recent_commands: RecentCommands,
     /// Called once when a script turns out to run for long, from within it.
     pub on_busy: Option<fn()>,
     /// A client asked for the end of the server (SHUTDOWN).
@@ -168,11 +162,8 @@ impl Engine {
             cluster_epoch: 0,
             on_settings: None,
             next_sweep: None,
-            scripts: None,
-            functions: None,
-            script_control: Arc::new(Control::default()),
+            scripting: Scripting::default(),
             visits: Arc::default(),
-            recent_commands: RecentCommands::default(),
             on_busy: None,
             shutdown: false,
             keys: Keyspace::new(databases, now),
@@ -348,7 +339,7 @@ impl Engine {
         }
         session.last_active = self.keys.now();
         // What follows from the changes of a script that still runs waits for its end.
-        if !self.script_control.is_busy() {
+        if !self.scripting.control.is_busy() {
             self.settle();
             self.send_broadcasts();
             if !self.deferred.is_empty() {
@@ -533,48 +524,14 @@ impl Engine {
             self.memory_base = 0;
         }
         let threshold_ms = self.config.int("busy-reply-threshold");
-        self.script_control.set_threshold_ms(threshold_ms);
-        let script_memory = self.script_memory();
-        if let Some(scripts) = &mut self.scripts {
-            scripts.set_memory_limit(script_memory);
-        }
-        if let Some(functions) = &mut self.functions {
-            functions.set_memory_limit(script_memory);
-        }
+        self.scripting.control.set_threshold_ms(threshold_ms);
+        let script_memory = self.config.int("script-memory-limit");
+        self.scripting.set_memory_limit(script_memory as usize);
         if self.config.hot.timeout > 0 {
             self.sweep_soon();
         }
         if let Some(changed) = &self.on_settings {
             changed(&self.config);
         }
-    }
-
-    /// What the Lua state of scripts may occupy, and that of functions, in bytes.
-    fn script_memory(&self) -> usize {
-        self.config.int("script-memory-limit") as usize
-    }
-
-    /// Takes the function libraries out, to be put back.
-    #[expect(
-        clippy::unnecessary_box_returns,
-        reason = "it goes back into its place as it is"
-    )]
-    pub fn take_functions(&mut self) -> Box<Functions> {
-        if let Some(functions) = self.functions.take() {
-            return functions;
-        }
-        let mut functions = Functions::new(Arc::clone(&self.script_control));
-        functions.set_memory_limit(self.script_memory());
-        Box::new(functions)
-    }
-
-    /// Takes the scripts out, to be put back; makes their cache when the first one comes.
-    pub fn take_scripts(&mut self) -> Box<Scripts> {
-        if let Some(scripts) = self.scripts.take() {
-            return scripts;
-        }
-        let mut scripts = Scripts::new(Arc::clone(&self.script_control));
-        scripts.set_memory_limit(self.script_memory());
-        Box::new(scripts)
     }
 }

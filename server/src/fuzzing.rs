@@ -1,9 +1,9 @@
 //! What the fuzz targets need of the inside. It is no part of the crate's interface.
 
 use crate::{
+    command::scripting::Killer,
     rdb,
     resp::{Decoder, Limits},
-    script::Killer,
     server::Server,
 };
 
@@ -59,13 +59,7 @@ pub fn seal(content: Vec<u8>) -> Vec<u8> {
 
 /// Limits what each of a server's Lua states may occupy, in bytes.
 pub fn limit_script_memory(server: &Server, bytes: usize) {
-    let mut engine = server.shared.lock();
-    let mut scripts = engine.take_scripts();
-    scripts.set_memory_limit(bytes);
-    engine.scripts = Some(scripts);
-    let mut functions = engine.take_functions();
-    functions.set_memory_limit(bytes);
-    engine.functions = Some(functions);
+    server.shared.lock().scripting.set_memory_limit(bytes);
 }
 
 /// What ends the script that runs at the time, from any thread.

@@ -7,7 +7,6 @@ use std::fmt::{Display, Write};
 use crate::{
     engine::Engine,
     random::Random,
-    script::{Functions, Scripts},
     session::Session,
     stats::{CommandStats, Stats},
 };
@@ -266,14 +265,12 @@ fn memory(report: &mut Report, scope: &mut Scope<'_>) {
 
 /// What the cached scripts and the libraries are, and what their Lua states occupy.
 fn scripts(report: &mut Report, scope: &mut Scope<'_>) {
-    let scripts = scope.engine.scripts.as_deref();
-    let eval = scripts.map_or(0, Scripts::used_memory);
-    let functions = scope.engine.functions.as_deref();
-    let calls = functions.map_or(0, Functions::used_memory);
+    let scripting = &scope.engine.scripting;
+    let (eval, calls) = scripting.used_memory();
     report.size("used_memory_lua", eval as u64);
     report.line("used_memory_vm_eval", eval);
-    report.line("number_of_cached_scripts", scripts.map_or(0, Scripts::len));
-    let (libraries, functions) = scope.engine.script_control.libraries();
+    report.line("number_of_cached_scripts", scripting.cached());
+    let (libraries, functions) = scripting.control.libraries();
     report.line("number_of_functions", functions);
     report.line("number_of_libraries", libraries);
     report.line("used_memory_vm_functions", calls);
@@ -334,8 +331,7 @@ fn stats(report: &mut Report, scope: &mut Scope<'_>) {
     report.zeros(&["expired_time_cap_reached_count"]);
     report.line("evicted_keys", engine.keys.stats.evicted);
     report.zeros(&["evicted_clients"]);
-    let evicted = engine.scripts.as_deref().map_or(0, Scripts::evicted);
-    report.line("evicted_scripts", evicted);
+    report.line("evicted_scripts", engine.scripting.evicted());
     report.line("keyspace_hits", engine.keys.stats.hits);
     report.line("keyspace_misses", engine.keys.stats.misses);
     report.line("pubsub_channels", engine.pubsub.channels.len());

@@ -43,6 +43,7 @@ mod random;
 mod rdb;
 mod reply;
 mod resp;
+#[cfg(feature = "scripting")]
 mod script;
 mod server;
 mod session;

@@ -10,6 +10,8 @@
 mod crc64;
 mod hashes;
 mod intset;
+#[cfg(feature = "scripting")]
+pub mod libraries;
 mod lists;
 mod lzf;
 mod reader;
@@ -48,8 +50,6 @@ pub enum BadFormat {
     VersionOrChecksum,
     /// What it holds is no value.
     Data,
-    /// What it holds is no library.
-    NoLibrary,
 }
 
 impl fmt::Display for BadFormat {
@@ -57,7 +57,6 @@ impl fmt::Display for BadFormat {
         f.write_str(match self {
             BadFormat::VersionOrChecksum => "DUMP payload version or checksum are wrong",
             BadFormat::Data => "Bad data format",
-            BadFormat::NoLibrary => "given type is not a function",
         })
     }
 }
@@ -178,34 +177,6 @@ pub fn encode_string(content: &[u8]) -> Vec<u8> {
     let mut writer = Writer::new(kind::STRING);
     writer.string(content);
     seal(writer)
-}
-
-/// Stands before the source of each function library.
-const LIBRARY: u8 = 0xF5;
-
-/// Writes the sources of function libraries, as FUNCTION DUMP does.
-pub fn encode_libraries<'a>(sources: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
-    let mut payload = Vec::new();
-    for source in sources {
-        let mut writer = Writer::new(LIBRARY);
-        writer.string(source);
-        payload.extend(writer.into_bytes());
-    }
-    seal_bytes(payload)
-}
-
-/// Reads the sources of function libraries.
-pub fn decode_libraries(payload: &[u8], check: VersionCheck) -> Result<Vec<Vec<u8>>, BadFormat> {
-    verify(payload, check)?;
-    let mut reader = Reader::new(&payload[..payload.len() - FOOTER_LEN]);
-    let mut sources = Vec::new();
-    while let Ok(kind) = reader.byte() {
-        if kind != LIBRARY {
-            return Err(BadFormat::NoLibrary);
-        }
-        sources.push(reader.string()?);
-    }
-    Ok(sources)
 }
 
 fn verify(payload: &[u8], check: VersionCheck) -> Result<(), BadFormat> {

@@ -548,7 +548,10 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // A script that runs would hold everything up.
-        let _ = self.shared.script.kill(crate::script::Killer::Shutdown);
+        let _ = self
+            .shared
+            .script
+            .kill(crate::command::scripting::Killer::Shutdown);
         self.disconnect_all();
         if let Some(path) = &self.builder.unix_socket {
             let _ = std::fs::remove_file(path);

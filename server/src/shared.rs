@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 
 use crate::{
     clock::{Clock, Time},
+    command::scripting::Control,
     engine::Engine,
     errand::Errand,
     keyspace::Trash,
-    script::Control,
     session::Handle,
     visits::Visits,
 };
@@ -59,7 +59,7 @@ impl Shared {
         let query_buffer_max = AtomicUsize::new(engine.config.hot.query_buffer_max);
         let max_clients = AtomicUsize::new(engine.config.hot.max_clients);
         Arc::new(Shared {
-            script: Arc::clone(&engine.script_control),
+            script: Arc::clone(&engine.scripting.control),
             visits: Arc::clone(&engine.visits),
             bulk_len_max,
             query_buffer_max,

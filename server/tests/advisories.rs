@@ -1,5 +1,6 @@
 //! Faults of Redis and Valkey that were made public, replayed: each ends in an error or in what
 //! was to be expected, and the server goes on as if nothing had been.
+#![cfg(feature = "scripting")]
 
 use khoa_server::Server;
 

@@ -5,7 +5,6 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Child, Command, Output, Stdio},
-    time::{Duration, Instant},
 };
 
 /// A running server, ended with the test.
@@ -271,46 +270,53 @@ fn signals_end_it_in_good_order() {
     }
 }
 
-/// Has a script run for ever, until it has the server to itself.
-fn keep_busy(server: &Running) -> TcpStream {
-    let mut runner = server.connect();
-    let script = b"EVAL \"redis.call('set', 'k', 'v') while true do end\" 1 k\r\n";
-    runner.write_all(script).unwrap();
-    while !server.ask("GET k").starts_with("-BUSY") {}
-    runner
-}
+#[cfg(feature = "scripting")]
+mod scripts {
+    use std::time::{Duration, Instant};
 
-#[test]
-fn shutdown_ends_it_while_a_script_that_wrote_runs() {
-    let mut server = Running::start(&["--busy-reply-threshold", "1"]);
-    let mut runner = keep_busy(&server);
-    assert!(server.ask("SCRIPT KILL").starts_with("-UNKILLABLE"));
-    assert_eq!(server.ask("SHUTDOWN NOSAVE"), "");
-    assert!(ends_soon(&mut server).success());
-    let mut answer = String::new();
-    runner.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("-ERR"), "{answer}");
-}
+    use super::*;
 
-#[test]
-#[cfg(unix)]
-fn a_signal_ends_it_while_a_script_that_wrote_runs() {
-    let mut server = Running::start(&["--busy-reply-threshold", "1"]);
-    let _runner = keep_busy(&server);
-    let id = server.child.id().to_string();
-    Command::new("kill").args(["-TERM", &id]).status().unwrap();
-    assert!(ends_soon(&mut server).success());
-}
+    /// Has a script run for ever, until it has the server to itself.
+    fn keep_busy(server: &Running) -> TcpStream {
+        let mut runner = server.connect();
+        let script = b"EVAL \"redis.call('set', 'k', 'v') while true do end\" 1 k\r\n";
+        runner.write_all(script).unwrap();
+        while !server.ask("GET k").starts_with("-BUSY") {}
+        runner
+    }
 
-/// How the binary ends, which must not take long.
-fn ends_soon(server: &mut Running) -> std::process::ExitStatus {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = server.child.try_wait().unwrap() {
-            return status;
+    #[test]
+    fn shutdown_ends_it_while_a_script_that_wrote_runs() {
+        let mut server = Running::start(&["--busy-reply-threshold", "1"]);
+        let mut runner = keep_busy(&server);
+        assert!(server.ask("SCRIPT KILL").starts_with("-UNKILLABLE"));
+        assert_eq!(server.ask("SHUTDOWN NOSAVE"), "");
+        assert!(ends_soon(&mut server).success());
+        let mut answer = String::new();
+        runner.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("-ERR"), "{answer}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_signal_ends_it_while_a_script_that_wrote_runs() {
+        let mut server = Running::start(&["--busy-reply-threshold", "1"]);
+        let _runner = keep_busy(&server);
+        let id = server.child.id().to_string();
+        Command::new("kill").args(["-TERM", &id]).status().unwrap();
+        assert!(ends_soon(&mut server).success());
+    }
+
+    /// How the binary ends, which must not take long.
+    fn ends_soon(server: &mut Running) -> std::process::ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = server.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < Duration::from_secs(10), "it goes on");
+            std::thread::yield_now();
         }
-        assert!(start.elapsed() < Duration::from_secs(10), "it goes on");
-        std::thread::yield_now();
     }
 }
 

@@ -1,4 +1,9 @@
 //! EVAL and SCRIPT: scripts that run as one step, and their cache.
+//!
+//! This is the one door to Lua: the rest of the server knows of scripts what is public here, and
+//! a build without the feature `scripting` has `scripting/absent.rs` in its place.
+
+mod held;
 
 use std::sync::Arc;
 
@@ -7,12 +12,12 @@ use crate::{
     command::spec::{Categories, Flags, KeySpec},
     engine::{OUT_OF_MEMORY, TOO_FEW_REPLICAS},
     glob,
-    rdb::{self, VersionCheck},
-    script::{
-        self, Control, Functions, Host, Killer, Library, LogLevel, Refusal, RestorePolicy, Running,
-        Scripts,
-    },
+    rdb::{VersionCheck, libraries},
+    script::{self, Functions, Host, Library, LogLevel, Refusal, RestorePolicy, Running, Scripts},
 };
+
+pub use crate::script::{Control, Killer};
+pub use held::Scripting;
 
 const NOTES_RW: &str = "what the script does with them is not known: it may read and change them";
 const NOTES_RO: &str = "what the script does with them is not known: it may read them";
@@ -25,12 +30,6 @@ const HAS_WRITTEN: Error = Error::text(
     "UNKILLABLE Sorry the script already executed write commands against the dataset. \
      You can either wait the script termination or kill the server in a hard way using the \
      SHUTDOWN NOSAVE command.",
-);
-const BUSY_SCRIPT: Error = Error::text(
-    "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-);
-const BUSY_FUNCTION: Error = Error::text(
-    "BUSY Valkey is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.",
 );
 
 const RUNS: Flags = Flags::of([
@@ -327,7 +326,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// What runs a script inside the engine: its commands come back to the one call path.
-pub struct ScriptHost<'a> {
+struct ScriptHost<'a> {
     pub engine: &'a mut Engine,
     pub session: &'a mut Session,
     pub control: &'a Control,
@@ -338,54 +337,13 @@ pub struct ScriptHost<'a> {
     pub read_only: bool,
 }
 
-/// Commands that scripts named lately, by the very spelling: most look-ups end here.
-pub struct RecentCommands([Option<(u128, &'static Command)>; 64]);
-
-impl Default for RecentCommands {
-    fn default() -> Self {
-        RecentCommands([None; 64])
-    }
-}
-
-impl RecentCommands {
-    fn find(&mut self, args: &[&[u8]]) -> Option<&'static Command> {
-        let Some(spelling) = spelling(args.first()?) else {
-            return lookup(args).ok();
-        };
-        let mixed = (spelling as u64 ^ (spelling >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let slot = &mut self.0[(mixed >> 58) as usize];
-        match slot {
-            Some((recent, command)) if *recent == spelling => Some(command),
-            _ => {
-                let command = lookup(args).ok()?;
-                // Whether a subcommand is meant depends on the next argument.
-                if !command.name.contains('|') && command.subcommands.is_empty() {
-                    *slot = Some((spelling, command));
-                }
-                Some(command)
-            }
-        }
-    }
-}
-
-/// A name of up to fifteen bytes as a number, its length on top.
-fn spelling(name: &[u8]) -> Option<u128> {
-    let mut bytes = [0; 16];
-    bytes
-        .get_mut(..name.len())
-        .filter(|_| name.len() < 16)?
-        .copy_from_slice(name);
-    bytes[15] = name.len() as u8;
-    Some(u128::from_le_bytes(bytes))
-}
-
 impl ScriptHost<'_> {
     /// The row of a script's command, or why the script may not run it.
     fn admit(&mut self, args: &[&[u8]]) -> Result<&'static Command, Error> {
         const UNKNOWN: Error = Error::text("ERR Unknown command called from script");
         const ARITY: Error = Error::text("ERR Wrong number of args calling command from script");
         const BANNED: Error = Error::text("ERR This Valkey command is not allowed from script");
-        let command = match self.engine.recent_commands.find(args) {
+        let command = match self.engine.scripting.recent_commands.find(args) {
             Some(command) => command,
             None if by_name(args.first().copied().unwrap_or_default()).is_none() => {
                 return Err(UNKNOWN);
@@ -504,14 +462,14 @@ fn run_script(call: &mut Call<'_>, by: By, read_only: bool) -> Result<(), Stop> 
         return Err(NO_SCRIPT.into());
     }
     let keys = count_keys(call)?;
-    let mut scripts = call.engine.take_scripts();
+    let mut scripts = call.engine.scripting.take_scripts();
     let result = run_with(call, &mut scripts, by, read_only, keys);
-    call.engine.scripts = Some(scripts);
+    call.engine.scripting.scripts = Some(scripts);
     result
 }
 
 /// How many of the arguments are keys.
-pub fn count_keys(call: &Call<'_>) -> Result<usize, Error> {
+fn count_keys(call: &Call<'_>) -> Result<usize, Error> {
     const NEGATIVE: Error = Error::text("ERR Number of keys can't be negative");
     const TOO_MANY: Error = Error::text("ERR Number of keys can't be greater than number of args");
     let keys = call.int(2)?;
@@ -573,13 +531,13 @@ fn check_flags(call: &mut Call<'_>, flags: script::Flags, read_only: bool) -> Re
 }
 
 /// Runs `body` with the engine as its host. The script's SELECT ends with it.
-pub fn with_host(
+fn with_host(
     call: &mut Call<'_>,
     function: &[u8],
     read_only: bool,
     body: impl FnOnce(&mut ScriptHost<'_>, &mut dyn Reply),
 ) {
-    let control = Arc::clone(&call.engine.script_control);
+    let control = Arc::clone(&call.engine.scripting.control);
     let db = call.session.db;
     let deny_blocking = std::mem::replace(&mut call.session.deny_blocking, true);
     let mut host = ScriptHost {
@@ -612,6 +570,7 @@ fn script_exists(call: &mut Call<'_>) -> Result<(), Stop> {
     for sha in &call.args[2..] {
         let exists = call
             .engine
+            .scripting
             .scripts
             .as_ref()
             .is_some_and(|scripts| scripts.exists(sha));
@@ -621,7 +580,7 @@ fn script_exists(call: &mut Call<'_>) -> Result<(), Stop> {
 }
 
 /// The optional SYNC or ASYNC of the FLUSH subcommands.
-pub fn check_flush_mode(call: &Call<'_>, name: &str) -> Result<(), Error> {
+fn check_flush_mode(call: &Call<'_>, name: &str) -> Result<(), Error> {
     let known = match &call.args[2..] {
         [] => true,
         [mode] => is_word(mode, "SYNC") || is_word(mode, "ASYNC"),
@@ -633,7 +592,7 @@ pub fn check_flush_mode(call: &Call<'_>, name: &str) -> Result<(), Error> {
 
 fn script_flush(call: &mut Call<'_>) -> Result<(), Stop> {
     check_flush_mode(call, "SCRIPT")?;
-    if let Some(scripts) = &mut call.engine.scripts {
+    if let Some(scripts) = &mut call.engine.scripting.scripts {
         scripts.flush();
     }
     call.reply.ok();
@@ -650,26 +609,26 @@ fn function_kill(call: &mut Call<'_>) -> Result<(), Stop> {
 
 /// Asks the script to end that has the engine to itself.
 fn kill(call: &mut Call<'_>, killer: Killer) -> Result<(), Stop> {
-    let control = &call.engine.script_control;
+    let control = &call.engine.scripting.control;
     match control.kill(killer) {
         Ok(()) => call.reply.ok(),
         Err(Refusal::NothingRuns) => return Err(NOTHING_RUNS.into()),
         Err(Refusal::HasWritten) => return Err(HAS_WRITTEN.into()),
-        Err(Refusal::OtherKind) => return Err(busy(control).into()),
+        Err(Refusal::OtherKind) => return Err(control.busy_error().into()),
     }
     Ok(())
 }
 
 fn script_load(call: &mut Call<'_>) -> Result<(), Stop> {
-    let mut scripts = call.engine.take_scripts();
+    let mut scripts = call.engine.scripting.take_scripts();
     let loaded = scripts.load(call.arg(2));
-    call.engine.scripts = Some(scripts);
+    call.engine.scripting.scripts = Some(scripts);
     call.reply.bulk(loaded?.as_bytes());
     Ok(())
 }
 
 fn script_show(call: &mut Call<'_>) -> Result<(), Stop> {
-    let scripts = call.engine.scripts.as_ref();
+    let scripts = call.engine.scripting.scripts.as_ref();
     let source = scripts
         .and_then(|scripts| scripts.show(call.arg(2)))
         .ok_or(NO_SCRIPT)?;
@@ -687,9 +646,9 @@ fn fcall_ro(call: &mut Call<'_>) -> Result<(), Stop> {
 
 /// Takes the functions out of the engine while one of them has the engine to itself.
 fn call_function(call: &mut Call<'_>, read_only: bool) -> Result<(), Stop> {
-    let mut functions = call.engine.take_functions();
+    let mut functions = call.engine.scripting.take_functions();
     let result = call_with(call, &mut functions, read_only);
-    call.engine.functions = Some(functions);
+    call.engine.scripting.functions = Some(functions);
     result
 }
 
@@ -720,9 +679,9 @@ fn function_load(call: &mut Call<'_>) -> Result<(), Stop> {
         }
         replace = true;
     }
-    let mut functions = call.engine.take_functions();
+    let mut functions = call.engine.scripting.take_functions();
     let loaded = functions.load(call.arg(last), replace);
-    call.engine.functions = Some(functions);
+    call.engine.scripting.functions = Some(functions);
     call.reply.bulk(&loaded?);
     Ok(())
 }
@@ -734,7 +693,7 @@ fn unknown(text: &[u8], option: &[u8]) -> Stop {
 fn function_delete(call: &mut Call<'_>) -> Result<(), Stop> {
     const NOT_FOUND: Error = Error::text("ERR Library not found");
     let name = call.arg(2);
-    let functions = call.engine.functions.as_mut();
+    let functions = call.engine.scripting.functions.as_mut();
     if functions.is_some_and(|functions| functions.delete(name)) {
         call.reply.ok();
         return Ok(());
@@ -748,7 +707,7 @@ fn function_flush(call: &mut Call<'_>) -> Result<(), Stop> {
         return Err(call.subcommand_syntax().into());
     }
     check_flush_mode(call, "FUNCTION").map_err(|_| MODE)?;
-    if let Some(functions) = &mut call.engine.functions {
+    if let Some(functions) = &mut call.engine.scripting.functions {
         functions.flush();
     }
     call.reply.ok();
@@ -768,7 +727,7 @@ fn function_list(call: &mut Call<'_>) -> Result<(), Stop> {
             return Err(unknown(b"ERR Unknown argument ", options.value()?));
         }
     }
-    let functions = call.engine.take_functions();
+    let functions = call.engine.scripting.take_functions();
     let listed = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches_any_case(pattern, name));
     let libraries: Vec<_> = functions
         .libraries()
@@ -778,7 +737,7 @@ fn function_list(call: &mut Call<'_>) -> Result<(), Stop> {
     for (name, library) in libraries {
         write_library(call.reply, name, library, with_code);
     }
-    call.engine.functions = Some(functions);
+    call.engine.scripting.functions = Some(functions);
     Ok(())
 }
 
@@ -813,12 +772,12 @@ fn write_library(reply: &mut dyn Reply, name: &[u8], library: &Library, with_cod
 }
 
 fn function_dump(call: &mut Call<'_>) -> Result<(), Stop> {
-    let functions = call.engine.take_functions();
+    let functions = call.engine.scripting.take_functions();
     let sources = functions
         .libraries()
         .map(|(_, library)| &library.source[..]);
-    call.reply.bulk(&rdb::encode_libraries(sources));
-    call.engine.functions = Some(functions);
+    call.reply.bulk(&libraries::encode(sources));
+    call.engine.scripting.functions = Some(functions);
     Ok(())
 }
 
@@ -834,35 +793,27 @@ fn function_restore(call: &mut Call<'_>) -> Result<(), Stop> {
         [_] => return Err(POLICY.into()),
         _ => return Err(call.subcommand_syntax().into()),
     };
-    let bad = |bad: rdb::BadFormat| Error::owned(format!("ERR {bad}"));
-    let sources = rdb::decode_libraries(call.arg(2), VersionCheck::Relaxed).map_err(bad)?;
-    let mut functions = call.engine.take_functions();
+    let bad = |bad: libraries::BadLibraries| Error::owned(format!("ERR {bad}"));
+    let sources = libraries::decode(call.arg(2), VersionCheck::Relaxed).map_err(bad)?;
+    let mut functions = call.engine.scripting.take_functions();
     let restored = functions.restore(&sources, policy);
-    call.engine.functions = Some(functions);
+    call.engine.scripting.functions = Some(functions);
     restored?;
     call.reply.ok();
     Ok(())
 }
 
 fn function_stats(call: &mut Call<'_>) -> Result<(), Stop> {
-    if call.engine.script_control.is_busy() && !call.engine.script_control.is_function() {
-        return Err(BUSY_SCRIPT.into());
+    let control = &call.engine.scripting.control;
+    if control.is_busy() && !control.is_function() {
+        return Err(control.busy_error().into());
     }
-    write_stats(&call.engine.script_control, call.reply);
+    write_stats(control, call.reply);
     Ok(())
 }
 
-/// What a request is told that comes while a script has been running for too long.
-pub fn busy(control: &Control) -> Error {
-    if control.is_function() {
-        BUSY_FUNCTION
-    } else {
-        BUSY_SCRIPT
-    }
-}
-
 /// The reply of FUNCTION STATS: what runs, and how much there is.
-pub fn write_stats(control: &Control, reply: &mut dyn Reply) {
+fn write_stats(control: &Control, reply: &mut dyn Reply) {
     reply.map(2);
     reply.bulk(b"running_script");
     match control.busy_with() {

@@ -8,13 +8,12 @@ use crate::{
     blocking::{self, OnTimeout},
     bytestr::ByteStr,
     command::{
-        scripting::busy,
+        scripting::Killer,
         spec::{Categories, Flags},
     },
     config::{Config, Refusal},
     engine::Saved,
     info, machine,
-    script::Killer,
     slowlog::SlowLog,
 };
 
@@ -769,10 +768,10 @@ fn shutdown(call: &mut Call<'_>) -> Result<(), Stop> {
     if abort {
         return Err(Error::text("ERR No shutdown in progress.").into());
     }
-    let control = &call.engine.script_control;
+    let control = &call.engine.scripting.control;
     if control.is_busy() {
         if !nosave {
-            return Err(busy(control).into());
+            return Err(control.busy_error().into());
         }
         let _ = control.kill(Killer::Shutdown);
     }

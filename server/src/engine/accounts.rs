@@ -33,7 +33,7 @@ impl Engine {
             Duration::ZERO
         };
         if took >= SLOW_IN_SCRIPT {
-            self.script_control.note_slow();
+            self.scripting.control.note_slow();
         }
         let fast = command.flags.has(Flags::FAST);
         self.note_latency(if fast { "fast-command" } else { "command" }, took);
@@ -116,7 +116,7 @@ impl Engine {
             }
             _ => {
                 // A script that has only begun took no time worth a reading.
-                if self.unclocked.is_some() || self.script_control.has_looked() {
+                if self.unclocked.is_some() || self.scripting.control.has_looked() {
                     self.read_clock();
                 }
                 self.unclocked = Some(Unclocked {

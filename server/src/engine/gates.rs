@@ -4,7 +4,7 @@
 use super::{Engine, Flow, OUT_OF_MEMORY, Pause, TOO_FEW_REPLICAS};
 use crate::{
     cluster,
-    command::{self, Command, Flags, diagnostics::protected, scripting::busy},
+    command::{self, Command, Flags, diagnostics::protected},
     error::Error,
     eviction,
     reply::{Protocol, Reply},
@@ -99,11 +99,11 @@ impl Engine {
                 }
             }
         }
-        if self.script_control.is_busy() {
+        if self.scripting.control.is_busy() {
             if command.flags.has(Flags::ALLOW_BUSY) {
                 return Ok(());
             }
-            let busy = busy(&self.script_control);
+            let busy = self.scripting.control.busy_error();
             return Err(self.turn_away(session, command, &busy, out));
         }
         self.script_short_of_memory = false;

@@ -11,6 +11,8 @@ use std::{
 
 use parking_lot::Mutex;
 
+use crate::error::Error;
+
 /// Who asks a script to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Killer {
@@ -123,6 +125,19 @@ impl Control {
     /// Is what runs a function, so that `FUNCTION KILL` is the way to end it?
     pub fn is_function(&self) -> bool {
         self.is_function.load(Relaxed)
+    }
+
+    /// What a request is told that comes while a script has been running for too long.
+    pub fn busy_error(&self) -> Error {
+        const SCRIPT: Error = Error::text(
+            "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
+             NOSAVE.",
+        );
+        const FUNCTION: Error = Error::text(
+            "BUSY Valkey is busy running a script. You can only call FUNCTION KILL or SHUTDOWN \
+             NOSAVE.",
+        );
+        if self.is_function() { FUNCTION } else { SCRIPT }
     }
 
     /// Notes that the script changed the data and can no longer be killed.
