@@ -5,6 +5,7 @@ pub mod differential;
 pub mod fuzz;
 pub mod linearizability;
 pub mod load;
+pub mod machine;
 pub mod transcript;
 
 /// The README's examples, compiled and run.

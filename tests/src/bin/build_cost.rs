@@ -1,6 +1,7 @@
 //! What the crates cost whoever builds on them: crates in the tree, a clean build, the size of a program.
 //!
-//! `build_cost [--short] [NAME...]`; the short form counts the crates and builds nothing.
+//! `build_cost [--short] [NAME...]`, or `build_cost --write`; the short form counts the crates and builds nothing, and
+//! `--write` puts some of the rows into the README.
 //!
 //! Each row is a package of its own with one dependency, outside of this workspace, so that profiles are Cargo's and
 //! features are what the row says. Versions are those of this workspace's lock file. The CPU time, of all processes
@@ -13,6 +14,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction};
+use khoa_tests::machine;
 
 /// A way to use one of the crates.
 struct Use {
@@ -21,7 +23,14 @@ struct Use {
     dependency: (&'static str, &'static str),
     /// The program that uses it; the crate's own one where it is none.
     main: Option<&'static str>,
+    /// Does the README show it?
+    in_readme: bool,
 }
+
+/// What the table stands between in the README.
+const BEGIN: &str =
+    "<!-- build: written by `cargo run -p khoa-tests --bin build_cost -- --write` -->";
+const END: &str = "<!-- /build -->";
 
 const STARTS: &str =
     "fn main() { println!(\"{}\", khoa_server::Server::start().unwrap().addr()); }";
@@ -29,42 +38,67 @@ const LOCKS: &str = "fn main() { println!(\"{}\", std::any::type_name::<khoa::Lo
 
 const USES: &[Use] = &[
     Use {
-        name: "khoa-server in a test, without default features",
-        dependency: ("khoa-server", "default-features = false"),
-        main: Some(STARTS),
-    },
-    Use {
-        name: "khoa-server in a test",
-        dependency: ("khoa-server", ""),
-        main: Some(STARTS),
-    },
-    Use {
         name: "the program khoa-server",
         dependency: ("khoa-server", ""),
         main: None,
+        in_readme: true,
     },
     Use {
-        name: "the program khoa-server with jemalloc",
+        name: "the program khoa-server without `scripting`",
+        dependency: (
+            "khoa-server",
+            "default-features = false, features = [\"cli\"]",
+        ),
+        main: None,
+        in_readme: true,
+    },
+    Use {
+        name: "the program khoa-server with `jemalloc`",
         dependency: ("khoa-server", "features = [\"jemalloc\"]"),
         main: None,
+        in_readme: false,
+    },
+    Use {
+        name: "khoa-server in a test, without `cli`",
+        dependency: (
+            "khoa-server",
+            "default-features = false, features = [\"scripting\"]",
+        ),
+        main: Some(STARTS),
+        in_readme: false,
+    },
+    Use {
+        name: "khoa-server in a test, without `cli` and `scripting`",
+        dependency: ("khoa-server", "default-features = false"),
+        main: Some(STARTS),
+        in_readme: true,
     },
     Use {
         name: "khoa",
         dependency: ("khoa", ""),
         main: Some(LOCKS),
+        in_readme: true,
     },
     Use {
-        name: "khoa with memory, which brings khoa-server along",
+        name: "khoa with `memory`, which brings khoa-server along",
         dependency: ("khoa", "features = [\"memory\"]"),
         main: Some(LOCKS),
+        in_readme: true,
     },
     Use {
-        name: "khoa with all but TLS",
+        name: "khoa with all but TLS and `cli`",
         dependency: (
             "khoa",
             "features = [\"blocking\", \"cluster\", \"memory\", \"metrics\", \"sentinel\"]",
         ),
         main: Some(LOCKS),
+        in_readme: false,
+    },
+    Use {
+        name: "the program khoa, of its feature `cli`",
+        dependency: ("khoa", "features = [\"cli\"]"),
+        main: None,
+        in_readme: false,
     },
 ];
 
@@ -76,13 +110,18 @@ fn main() -> ExitCode {
                 .long("short")
                 .action(ArgAction::SetTrue)
                 .help("Counts only"),
+            Arg::new("write")
+                .long("write")
+                .conflicts_with_all(["short", "name"])
+                .action(ArgAction::SetTrue)
+                .help("Measures what the README shows, and writes it there"),
             Arg::new("name")
                 .num_args(0..)
                 .help("Only the uses whose names contain one of these words"),
         ])
         .get_matches();
     let words: Vec<&String> = matches.get_many("name").into_iter().flatten().collect();
-    match run(matches.get_flag("short"), &words) {
+    match run(matches.get_flag("short"), matches.get_flag("write"), &words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("build_cost: {error}");
@@ -91,8 +130,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(short: bool, words: &[&String]) -> Result<(), String> {
-    let wanted = |one: &&Use| words.is_empty() || words.iter().any(|word| one.name.contains(*word));
+fn run(short: bool, write: bool, words: &[&String]) -> Result<(), String> {
+    let wanted = |one: &&Use| {
+        let named = words.is_empty() || words.iter().any(|word| one.name.contains(*word));
+        named && (one.in_readme || !write)
+    };
     let uses: Vec<&Use> = USES.iter().filter(wanted).collect();
     if uses.is_empty() {
         return Err("no use has such a word in its name".to_owned());
@@ -100,27 +142,68 @@ fn run(short: bool, words: &[&String]) -> Result<(), String> {
     let folder = std::env::temp_dir().join(format!("khoa-build-cost-{}", std::process::id()));
     let told = table(&uses, &folder, short);
     let removed = fs::remove_dir_all(&folder).map_err(|error| error.to_string());
-    told.and(removed)
+    removed?;
+    if write {
+        renew_readme(&told?)
+    } else {
+        told.map(drop)
+    }
 }
 
-fn table(uses: &[&Use], folder: &Path, short: bool) -> Result<(), String> {
-    println!("| use | crates | debug build | CPU | release build | CPU | program |");
-    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+/// Prints each line once it is known, and returns them all.
+fn table(uses: &[&Use], folder: &Path, short: bool) -> Result<String, String> {
+    let mut text = String::new();
+    let mut tell = |line: String| {
+        println!("{line}");
+        text.push_str(&line);
+        text.push('\n');
+    };
+    tell(format!("{}:\n", circumstances()));
+    tell("| use | crates | debug build | CPU | release build | CPU | program |".to_owned());
+    tell("| --- | ---: | ---: | ---: | ---: | ---: | ---: |".to_owned());
     for one in uses {
-        let package = Package::new(one, folder)?;
-        let crates = package.crates()?;
-        if short {
-            println!("| {} | {crates} | | | | | |", one.name);
-            continue;
-        }
-        let (debug, release) = (package.build("debug")?, package.build("release")?);
-        println!(
-            "| {} | {crates} | {debug} | {release} | {:.1} MB |",
-            one.name,
-            package.size()? as f64 / 1e6
-        );
+        tell(row(one, folder, short)?);
     }
-    Ok(())
+    Ok(text)
+}
+
+fn row(one: &Use, folder: &Path, short: bool) -> Result<String, String> {
+    let package = Package::new(one, folder)?;
+    let (name, crates) = (one.name, package.crates()?);
+    if short {
+        return Ok(format!("| {name} | {crates} | | | | | |"));
+    }
+    let (debug, release) = (package.build("debug")?, package.build("release")?);
+    let size = package.size()? as f64 / 1e6;
+    package.clear()?;
+    Ok(format!(
+        "| {name} | {crates} | {debug} | {release} | {size:.1} MB |"
+    ))
+}
+
+/// The machine, the compiler, and how busy others kept the machine when the builds began.
+fn circumstances() -> String {
+    let rustc = Command::new("rustc").arg("--version").output();
+    let rustc = rustc.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    format!(
+        "{}, {}, load {} before",
+        machine::describe(),
+        rustc.unwrap_or_default().trim(),
+        load.split(' ').next().unwrap_or("unknown")
+    )
+}
+
+fn renew_readme(table: &str) -> Result<(), String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = fs::read_to_string(&path).map_err(|error| error.to_string())?;
+    let parts = readme.split_once(BEGIN).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(END)?;
+        Some((before, after))
+    });
+    let (before, after) = parts.ok_or("README.md has no place for the table")?;
+    let renewed = format!("{before}{BEGIN}\n\n{table}\n{END}{after}");
+    fs::write(path, renewed).map_err(|error| error.to_string())
 }
 
 /// What a clean build took.
@@ -219,6 +302,11 @@ impl Package {
             wall: start.elapsed(),
             cpu: cpu_of_children()?.saturating_sub(before),
         })
+    }
+
+    /// What was built is of no more use, and large.
+    fn clear(&self) -> Result<(), String> {
+        fs::remove_dir_all(self.folder.join("target")).map_err(|error| error.to_string())
     }
 
     fn size(&self) -> Result<u64, String> {

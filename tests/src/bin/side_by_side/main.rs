@@ -52,7 +52,7 @@ fn run() -> Outcome<()> {
         return silent::serve(port);
     }
     let servers = start(&options)?;
-    let machine = Machine::describe(&options.benchmark)?;
+    let machine = Machine::describe(&options.benchmark);
     println!("{machine}\n");
     for server in &servers {
         println!("- {}: {}", server.name, server.program.path.display());
