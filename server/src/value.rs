@@ -1,6 +1,7 @@
 //! The values that a key can hold, one module per data type.
 
 pub mod bits;
+mod digits;
 pub mod hash;
 pub mod hyperloglog;
 pub mod limits;

@@ -1,8 +1,13 @@
-//! Strings: integers as integers, short ones in place, edited ones in a growing buffer.
+//! Strings: integers as integers, hexadecimal digits two a byte, short ones in place, edited ones
+//! in a growing buffer.
 
 use std::borrow::Cow;
 
-use crate::{bytestr::ByteStr, number};
+use super::digits::{DIGITS_MAX, Digits};
+use crate::{
+    bytestr::{ByteStr, INLINE_MAX},
+    number,
+};
 
 /// What a key and its string may come to, in bytes, for the references to keep both in one
 /// allocation, which they call `embstr`.
@@ -15,6 +20,8 @@ const SHORT_KEY_MAX: usize = 31;
 pub enum StringValue {
     /// Its decimal digits are the string.
     Int(i64),
+    /// As tokens of locks mostly are, and UUIDs.
+    Digits(Digits),
     Fixed(ByteStr),
     /// Edited in place at least once.
     #[expect(clippy::box_collection, reason = "keeps every value at two words")]
@@ -24,6 +31,12 @@ pub enum StringValue {
 impl StringValue {
     /// The value for these bytes, as an integer where they are the digits of one.
     pub fn new(bytes: &[u8]) -> StringValue {
+        if bytes.len() > INLINE_MAX {
+            return Digits::pack(bytes).map_or_else(
+                || StringValue::Fixed(ByteStr::new(bytes)),
+                StringValue::Digits,
+            );
+        }
         match number::parse_i64(bytes) {
             Some(value) => StringValue::Int(value),
             None => StringValue::Fixed(ByteStr::new(bytes)),
@@ -36,6 +49,7 @@ impl StringValue {
             StringValue::Int(value) => {
                 Cow::Owned(itoa::Buffer::new().format(*value).as_bytes().to_vec())
             }
+            StringValue::Digits(digits) => Cow::Owned(digits.unpack(&mut [0; DIGITS_MAX]).to_vec()),
             StringValue::Fixed(bytes) => Cow::Borrowed(bytes),
             StringValue::Buffer(bytes) => Cow::Borrowed(bytes),
         }
@@ -45,6 +59,7 @@ impl StringValue {
     pub fn with_bytes<R>(&self, see: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             StringValue::Int(value) => see(itoa::Buffer::new().format(*value).as_bytes()),
+            StringValue::Digits(digits) => see(digits.unpack(&mut [0; DIGITS_MAX])),
             StringValue::Fixed(bytes) => see(bytes),
             StringValue::Buffer(bytes) => see(bytes),
         }
@@ -53,14 +68,17 @@ impl StringValue {
     /// The first byte of the content as it lies in memory; 0 where it does not.
     pub fn first_byte(&self) -> u8 {
         match self {
-            StringValue::Int(_) => 0,
+            StringValue::Int(_) | StringValue::Digits(_) => 0,
             StringValue::Fixed(bytes) => bytes.first().copied().unwrap_or_default(),
             StringValue::Buffer(bytes) => bytes.first().copied().unwrap_or_default(),
         }
     }
 
     pub fn len(&self) -> usize {
-        self.with_bytes(<[u8]>::len)
+        match self {
+            StringValue::Digits(digits) => digits.len(),
+            other => other.with_bytes(<[u8]>::len),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -71,6 +89,8 @@ impl StringValue {
     pub fn integer(&self) -> Option<i64> {
         match self {
             StringValue::Int(value) => Some(*value),
+            // There are more of them than an integer has.
+            StringValue::Digits(_) => None,
             other => number::parse_i64(&other.bytes()),
         }
     }
@@ -95,7 +115,11 @@ impl StringValue {
         };
         match self {
             StringValue::Int(_) => "int",
-            StringValue::Fixed(bytes) if key_len + bytes.len() <= EMBEDDED_MAX => "embstr",
+            StringValue::Digits(_) | StringValue::Fixed(_)
+                if key_len + self.len() <= EMBEDDED_MAX =>
+            {
+                "embstr"
+            }
             _ => "raw",
         }
     }
@@ -103,7 +127,7 @@ impl StringValue {
     /// What it holds outside of itself, in bytes.
     pub fn heap_size(&self) -> usize {
         match self {
-            StringValue::Int(_) => 0,
+            StringValue::Int(_) | StringValue::Digits(_) => 0,
             StringValue::Fixed(bytes) => bytes.heap_size(),
             StringValue::Buffer(bytes) => bytes.capacity() + size_of::<Vec<u8>>(),
         }
@@ -122,7 +146,15 @@ mod tests {
 
     #[test]
     fn content_comes_back_whatever_the_encoding() {
-        for content in [&b""[..], b"0", b"-17", b"007", b"hello", &[7; 100]] {
+        for content in [
+            &b""[..],
+            b"0",
+            b"-17",
+            b"007",
+            b"hello",
+            &[b'7'; 32],
+            &[7; 100],
+        ] {
             let mut value = StringValue::new(content);
             assert_eq!(&*value.bytes(), content);
             assert_eq!(value.len(), content.len());
