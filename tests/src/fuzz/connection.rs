@@ -43,12 +43,12 @@ pub fn run(input: &[u8]) {
     let size = if size == 0 { bytes.len() } else { size.into() };
     let pieces = bytes.chunks(size.max(1));
     let steps = pieces.map(|piece| Step::Send(0, piece.to_vec())).collect();
-    talk(input, steps);
+    talk(steps);
 }
 
 /// Lets clients and the server talk, and tells how many replies each client got.
-pub fn talk(input: &[u8], steps: Vec<Step>) -> Vec<usize> {
-    let lower = input.to_ascii_lowercase();
+pub fn talk(steps: Vec<Step>) -> Vec<usize> {
+    let lower = sent(&steps).to_ascii_lowercase();
     let says = |word: &str| {
         lower
             .windows(word.len())
@@ -94,6 +94,15 @@ pub fn talk(input: &[u8], steps: Vec<Step>) -> Vec<usize> {
         drop(watched);
         replies
     })
+}
+
+/// All that is sent, without the byte that inline requests are read without.
+fn sent(steps: &[Step]) -> Vec<u8> {
+    let bytes = steps.iter().flat_map(|step| match step {
+        Step::Send(_, bytes) => &bytes[..],
+        Step::Close(_) | Step::Advance(_) => &[],
+    });
+    bytes.copied().filter(|&byte| byte != 0xff).collect()
 }
 
 fn start() -> Server {

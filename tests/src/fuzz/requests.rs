@@ -46,7 +46,7 @@ pub fn run(input: &[u8]) {
             }
         }
     }
-    let replies = talk(input, steps);
+    let replies = talk(steps);
     for (due, replies) in due.into_iter().zip(replies) {
         if let Some(due) = due.filter(|_| replies > 0) {
             assert_eq!(replies, due, "replies");
