@@ -105,6 +105,12 @@ impl Deadlines {
         (0..LEVELS).filter_map(|level| self.next_in(level)).min()
     }
 
+    /// Whether a deadline has passed at `now`. [`Deadlines::next`] may also be a moment at which
+    /// those that are further off are only sorted anew.
+    pub fn is_due(&self, now: u64) -> bool {
+        self.next_in(0).is_some_and(|next| next <= now)
+    }
+
     /// Does one bounded step of the work that is due at `now`.
     pub fn step<T: Timed>(&mut self, entries: &mut [T], now: u64) -> Step {
         for level in (1..LEVELS).rev() {
@@ -250,6 +256,19 @@ mod tests {
                 Step::Idle => return due,
             }
         }
+    }
+
+    #[test]
+    fn nothing_is_due_when_deadlines_are_only_sorted_anew() {
+        let mut nodes = [Node::default()];
+        let mut wheel = Deadlines::new(60);
+        nodes[0].deadline = 90;
+        wheel.insert(&mut nodes, 0);
+        assert_eq!(wheel.next(), Some(64));
+        assert!(!wheel.is_due(64));
+        assert!(drain(&mut wheel, &mut nodes, 64).is_empty());
+        assert_eq!(wheel.next(), Some(90));
+        assert!(!wheel.is_due(89) && wheel.is_due(90));
     }
 
     #[test]

@@ -245,6 +245,14 @@ impl Engine {
             .min()
     }
 
+    /// Whether [`Engine::tick`] has something to do now that others can see.
+    pub fn is_due(&self) -> bool {
+        let now = self.keys.now();
+        let pause = self.pause.map(|pause| pause.until);
+        let others = [self.waiters.next_deadline(), pause, self.next_sweep];
+        self.keys.is_due() || others.into_iter().flatten().any(|deadline| deadline <= now)
+    }
+
     /// As `next_deadline`, perhaps too early; for a quick look after every batch.
     pub fn earliest(&self) -> Time {
         let keys = Time::from_millis(self.keys.earliest());

@@ -184,6 +184,11 @@ impl Database {
         self.deadlines.next().into_iter().chain(part).min()
     }
 
+    fn is_due(&self, now: u64) -> bool {
+        let part = self.parts.first().map(|(part, _)| *part);
+        self.deadlines.is_due(now) || part.is_some_and(|part| part <= now)
+    }
+
     fn set_deadline(&mut self, at: usize, deadline: u64) {
         if self.dict.at(at).deadline != NEVER {
             self.deadlines.remove(self.dict.entries_mut(), at);
@@ -657,6 +662,12 @@ impl Keyspace {
     /// As `next_deadline`, but maybe too early; costs nothing.
     pub fn earliest(&self) -> u64 {
         self.earliest
+    }
+
+    /// Whether a key or a part of one is due, and not only the order of later ones.
+    pub fn is_due(&self) -> bool {
+        let now = self.now.millis();
+        self.active_expire && self.dbs.iter().any(|db| db.is_due(now))
     }
 
     /// Removes keys whose time has passed, in the order of their deadlines within a database,

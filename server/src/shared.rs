@@ -174,10 +174,17 @@ impl Shared {
     pub fn advance_to(self: &Arc<Self>, target: Time) {
         loop {
             let mut engine = self.lock();
-            let next = engine.next_deadline().filter(|&next| next <= target);
-            let at = next.unwrap_or(target).max(engine.keys.now());
-            self.clock.set(at);
-            engine.set_now(at);
+            let next = loop {
+                let next = engine.next_deadline().filter(|&next| next <= target);
+                let at = next.unwrap_or(target).max(engine.keys.now());
+                engine.set_now(at);
+                if next.is_none() || engine.is_due() {
+                    self.clock.set(at);
+                    break next;
+                }
+                // Deadlines are only sorted anew: a moment that nobody is to see.
+                while !engine.tick() {}
+            };
             while !engine.tick() {}
             self.unlock(engine);
             if next.is_none() {
