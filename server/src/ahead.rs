@@ -8,7 +8,7 @@
 use smallvec::SmallVec;
 
 use crate::{
-    command::{self, Begin, Command, Find},
+    command::{self, Begin, Command, Find, Flags},
     keyspace::Keyspace,
     number,
     resp::Decoder,
@@ -27,6 +27,7 @@ pub fn warm(
     buffer: &[u8],
 ) {
     let mut wanted: SmallVec<[&[u8]; KEYS_MAX]> = SmallVec::new();
+    let mut removals = 0;
     decoder.each_ahead(buffer, |args| {
         let Ok(command) = command::lookup_after(before, args) else {
             return;
@@ -35,10 +36,17 @@ pub fn warm(
         for at in key_indices(command, args) {
             if wanted.len() < KEYS_MAX {
                 wanted.push(args[at]);
+                removals += usize::from(may_remove(command));
             }
         }
     });
-    keys.warm(db, &wanted);
+    keys.warm(db, &wanted, removals);
+}
+
+/// Is it likely to take keys away? What adds data is not, and what a script does is not known.
+fn may_remove(command: &Command) -> bool {
+    command.flags.has(Flags::MAY_REPLICATE)
+        || command.is_write() && !command.flags.has(Flags::DENYOOM)
 }
 
 /// Where the first keys of a request stand, as far as its row tells without a search.

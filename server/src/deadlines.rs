@@ -29,6 +29,17 @@ impl Default for Links {
     }
 }
 
+impl Links {
+    /// The positions of the entries before and after it.
+    pub fn beside(self) -> impl Iterator<Item = usize> {
+        let linked = |at: &u32| *at != NONE;
+        [self.prev, self.next]
+            .into_iter()
+            .filter(linked)
+            .map(|at| at as usize)
+    }
+}
+
 /// An entry that may have a deadline.
 pub trait Timed {
     /// In milliseconds; only asked of entries that are in the index.

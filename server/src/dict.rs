@@ -84,7 +84,7 @@ impl<E: Keyed> Dict<E> {
 
     /// Looks at where the entries of these hashes lie, to have that memory at hand: one step of
     /// the look-up for all of them, then the next. What it gives only keeps that from being left
-    /// out. The hashes are used up.
+    /// out. The hashes become positions, or `u32::MAX` where there is no entry.
     pub fn warm(&self, hashes: &mut [u32]) -> u64 {
         let mut seen = 0;
         for &mut hash in &mut *hashes {
@@ -106,6 +106,13 @@ impl<E: Keyed> Dict<E> {
             }
         }
         seen
+    }
+
+    /// The same for where the index has the entries at these positions.
+    pub fn warm_slots(&self, positions: std::ops::Range<usize>) -> u64 {
+        positions
+            .map(|at| self.index.first_slot(self.hash_at(at)))
+            .fold(0, |seen, slot| seen ^ slot)
     }
 
     pub fn contains(&self, key: &[u8]) -> bool {

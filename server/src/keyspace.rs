@@ -136,6 +136,22 @@ impl Database {
         }
     }
 
+    /// Looks at what the removal of the entries at these places touches: those beside them in the
+    /// deadline index, and the same of as many last entries, which move into the gaps.
+    fn warm_removals(&self, places: &[u32], removals: usize) -> u64 {
+        let dict = &self.dict;
+        let last = dict.len().saturating_sub(removals)..dict.len();
+        let mut seen = dict.warm_slots(last.clone());
+        for at in places.iter().map(|&at| at as usize).chain(last) {
+            if at < dict.len() && dict.at(at).deadline != NEVER {
+                for beside in dict.at(at).links.beside() {
+                    seen ^= dict.at(beside).deadline;
+                }
+            }
+        }
+        seen
+    }
+
     fn remove_at(&mut self, at: usize) -> Entry {
         self.bytes = self.bytes.saturating_sub(self.size_at(at));
         let entry = self.dict.at(at);
@@ -346,12 +362,16 @@ impl Keyspace {
         Some(self.dbs[self.selected].dict.at(at))
     }
 
-    /// Looks at where keys of a database below `databases()` lie, which changes nothing but how
-    /// soon they are at hand.
-    pub fn warm(&self, db: usize, keys: &[&[u8]]) {
+    /// Looks at where keys of a database below `databases()` lie, and at what as many removals
+    /// touch besides, which changes nothing but how soon it is at hand.
+    pub fn warm(&self, db: usize, keys: &[&[u8]], removals: usize) {
         let dict = &self.dbs[db].dict;
-        let mut hashes: SmallVec<[u32; 64]> = keys.iter().map(|key| dict.hash(key)).collect();
-        std::hint::black_box(dict.warm(&mut hashes));
+        let mut places: SmallVec<[u32; 64]> = keys.iter().map(|key| dict.hash(key)).collect();
+        let mut seen = dict.warm(&mut places);
+        if removals > 0 {
+            seen ^= self.dbs[db].warm_removals(&places, removals);
+        }
+        std::hint::black_box(seen);
     }
 
     pub fn exists(&mut self, key: &[u8]) -> bool {
@@ -974,6 +994,27 @@ mod tests {
                 Change::Flushed { .. } => None,
             })
             .collect()
+    }
+
+    #[test]
+    fn to_warm_what_removals_touch_changes_nothing_and_needs_no_key() {
+        let mut keys = Keyspace::new(1, Time::from_millis(1000));
+        keys.warm(0, &[b"missing"], 5);
+        for n in 0..5_u64 {
+            let key = n.to_string();
+            keys.put(
+                key.as_bytes(),
+                Value::string(b"v"),
+                Ttl::At(2000 + n),
+                Event::SILENT,
+            );
+        }
+        keys.put(b"stays", Value::string(b"v"), Ttl::Clear, Event::SILENT);
+        keys.warm(0, &[b"0", b"4", b"stays", b"missing"], 100);
+        assert!(keys.delete(b"0", Event::DEL));
+        at(&mut keys, 2003);
+        assert!(keys.expire_due(100));
+        assert_eq!(keys.len(), 2);
     }
 
     #[test]
