@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use deadpool_redis::{Config, Runtime};
+#[cfg(feature = "rustls")]
 use khoa::redis::cluster::ClusterClient;
 use khoa::redis::{Client, ClientTlsConfig, TlsCertificates};
 use khoa::{Error, Manager, ManagerBuilder};
@@ -75,6 +76,7 @@ impl Encrypted {
     }
 
     /// A cluster of one node, which announces the address at which TLS is spoken.
+    #[cfg(feature = "rustls")]
     async fn cluster() -> Self {
         let listener = listener().await;
         let port = listener.local_addr().unwrap().port().to_string();
@@ -178,6 +180,8 @@ async fn a_client_shows_its_own_certificate_over_tls() {
     waiters_are_woken_by_push(open).await;
 }
 
+// The `redis` crate gives a cluster's connections certificates over rustls only.
+#[cfg(feature = "rustls")]
 #[tokio::test]
 async fn everything_works_in_a_cluster_over_tls() {
     let encrypted = Encrypted::cluster().await;
