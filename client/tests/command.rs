@@ -340,6 +340,7 @@ async fn arguments_that_make_no_sense_are_refused_before_anything_is_sent() {
         &["run", "--ttl", "0s", "job", "true"],
         &["run", "--ttl", "soon", "job", "true"],
         &["run", "--ttl", "10s", "--grace", "5s", "job", "true"],
+        &["run", "--once-per", "0s", "job", "true"],
         &["run", "--permits", "0", "job", "true"],
         &["run", "--shared", "--exclusive", "job", "true"],
         &[
@@ -359,6 +360,32 @@ async fn arguments_that_make_no_sense_are_refused_before_anything_is_sent() {
         let run = output(&server, arguments).await;
         assert_eq!(run.status.code(), Some(2), "{arguments:?}: {run:?}");
     }
+    assert_eq!(server.calls_of("evalsha"), 0);
+}
+
+#[tokio::test]
+async fn a_lock_whose_command_could_not_begin_is_given_back() {
+    let server = server();
+    let manager = manager(&server);
+    let guard = manager.lock("job").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    // The server knows by now the scripts that acquire and release, but not the one that lengthens.
+    server.inject_on("eval", Fault::Error("ERR refused".to_owned()), 1);
+    let run = output(&server, &["run", "job", "echo", "ran"]).await;
+    assert_eq!((run.status.code(), text(&run.stdout)), (Some(69), ""));
+    assert_eq!(manager.inspect("job").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn who_reads_no_list_to_its_end_is_no_failure() {
+    let server = server();
+    let _guard = manager(&server).lock("job").acquire().await.unwrap();
+    let mut show = khoa(&server, &["show"]);
+    // Nobody reads at the other end of it.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let show = show.stdout(writer).output().await.unwrap();
+    assert_eq!((show.status.code(), text(&show.stderr)), (Some(0), ""));
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ pub(crate) const BECOME: &str = "become-command";
 pub(crate) struct Group {
     child: Child,
     target: Option<Pid>,
+    foreground: bool,
 }
 
 impl Group {
@@ -37,7 +38,11 @@ impl Group {
             .map_err(|error| cannot_run(&command[0], &error))?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
         let target = pid.map(|pid| Pid::from_raw(if foreground { pid } else { -pid }));
-        Ok(Self { child, target })
+        Ok(Self {
+            child,
+            target,
+            foreground,
+        })
     }
 
     /// Completes when the command has ended.
@@ -46,6 +51,14 @@ impl Group {
     /// Dropping the future loses nothing.
     pub(crate) async fn ended(&mut self) -> io::Result<ExitStatus> {
         self.child.wait().await
+    }
+
+    /// Ends what a command that has ended left behind in its group: it would work without the lock.
+    /// In the foreground there is no such group, and the command's number may be another's by now.
+    pub(crate) fn end_rest(&self) {
+        if !self.foreground {
+            self.signal(Signal::SIGKILL);
+        }
     }
 
     /// Sends a signal to all that runs of it.

@@ -1,6 +1,7 @@
 //! Locks as people see them: who holds which, and how one is freed whose holder will not.
 
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -36,7 +37,8 @@ pub(crate) async fn show(options: &ArgMatches) -> Result<ExitCode, Failure> {
     } else {
         manager.holders(name, LISTED).await?
     };
-    print!("{}", table(&held));
+    // Who does not read to the end wants no more.
+    let _ = io::stdout().write_all(table(&held).as_bytes());
     if held.len() == LISTED {
         say(&format!("there may be more than these {LISTED}"));
     }

@@ -7,7 +7,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
-use khoa::{Error, Guard, Lease, Lock, Manager, Redlock, Released};
+use khoa::{Error, Guard, Lease, Lock, MAX_TTL, Manager, OncePer, Redlock, Released};
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::mpsc;
@@ -16,7 +16,8 @@ use crate::child::Group;
 use crate::{CONFLICT, Failure, LOST, USAGE, managers, say, time_of};
 
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
-/// How long a place in the queue may take to be given back when the wait is broken off.
+/// How long what is held, or a place in the queue, may take to be given back in the background
+/// before this process ends.
 const LEAVING: Duration = Duration::from_millis(200);
 /// What is passed on to the command; before there is one, they end the wait.
 const PASSED_ON: [(SignalKind, Signal); 6] = [
@@ -34,6 +35,7 @@ pub(crate) async fn run(options: &ArgMatches) -> Result<ExitCode, Failure> {
     let managers = managers(options)?;
     let name = options.get_one::<String>("name").map_or("", String::as_str);
     let lock = configured(lock(options, &managers, name)?, options);
+    let once = once_per(options, &managers, name)?;
     let begun = Instant::now();
     let guard = tokio::select! {
         guard = acquire(&lock, options) => guard?,
@@ -42,36 +44,40 @@ pub(crate) async fn run(options: &ArgMatches) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::from(signalled(signal as i32)));
         }
     };
-    match guard {
-        Some(guard) if is_due(options, &managers, name).await? => {
-            if options.get_flag("verbose") {
-                let (token, waited) = (guard.fencing_token(), begun.elapsed());
-                say(&format!(
-                    "{name}: held after {waited:.1?}, fencing token {token}"
-                ));
-            }
-            work(guard, options, name, margins, &mut signals).await
-        }
-        Some(guard) => {
-            guard.release().await?;
-            Ok(ExitCode::SUCCESS)
-        }
-        None => {
-            say(&format!("{name}: another holds it"));
-            let status = options.get_one::<u8>("conflict-exit-code").copied();
-            Ok(ExitCode::from(status.unwrap_or(CONFLICT)))
-        }
+    let Some(guard) = guard else {
+        say(&format!("{name}: another holds it"));
+        let status = options.get_one::<u8>("conflict-exit-code").copied();
+        return Ok(ExitCode::from(status.unwrap_or(CONFLICT)));
+    };
+    if options.get_flag("verbose") {
+        let (token, waited) = (guard.fencing_token(), begun.elapsed());
+        say(&format!(
+            "{name}: held after {waited:.1?}, fencing token {token}"
+        ));
     }
+    let outcome = work(guard, once, options, name, margins, &mut signals).await;
+    if outcome.is_err() {
+        tokio::time::sleep(LEAVING).await;
+    }
+    outcome
 }
 
-/// Runs the command under the lock, and gives that back.
+/// Runs the command under the lock, if it is due, and gives that back.
 async fn work(
     guard: Guard,
+    once: Option<OncePer>,
     options: &ArgMatches,
     name: &str,
     margins: Margins,
     signals: &mut mpsc::UnboundedReceiver<Signal>,
 ) -> Result<ExitCode, Failure> {
+    // Claimed under the lock, so that no period is lost to one that cannot have it.
+    if let Some(once) = once
+        && !once.claim().await?.mine
+    {
+        guard.release().await?;
+        return Ok(ExitCode::SUCCESS);
+    }
     // One that was handed over began with a part of its time, which could be less than the margins.
     guard.extend().await?;
     let command = options.get_many("command").into_iter().flatten();
@@ -131,13 +137,20 @@ async fn acquire(lock: &Lock, options: &ArgMatches) -> Result<Option<Guard>, Err
     }
 }
 
-/// Whether the present period is this process's to run in. It is claimed under the lock, so that
-/// no period is lost to one that cannot have it.
-async fn is_due(options: &ArgMatches, managers: &[Manager], name: &str) -> Result<bool, Failure> {
+/// The job that is to run once in each period, if it is one.
+fn once_per(
+    options: &ArgMatches,
+    managers: &[Manager],
+    name: &str,
+) -> Result<Option<OncePer>, Failure> {
     let Some(period) = time_of(options, "once-per") else {
-        return Ok(true);
+        return Ok(None);
     };
-    Ok(managers[0].once_per(name, period).claim().await?.mine)
+    if period.is_zero() || period > MAX_TTL {
+        let text = format!("a period of {period:?} is not allowed");
+        return Err(Failure::new(USAGE, text));
+    }
+    Ok(Some(managers[0].once_per(name, period)))
 }
 
 fn environment(name: &str, lease: &Lease) -> [(&'static str, OsString); 3] {
@@ -179,7 +192,7 @@ impl Margins {
 /// What the end of a lease asks of the command.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
-    /// Nothing yet; look again then, or when it was told to end already, at the second moment.
+    /// Nothing yet; look again then.
     WorkUntil(Instant),
     Terminate,
     Kill,
@@ -235,8 +248,7 @@ async fn supervise(
             () = at(look_again) => {}
         }
     };
-    // What it left behind would work without the lock.
-    group.signal(Signal::SIGKILL);
+    group.end_rest();
     match failure {
         Some(text) => Err(Failure::new(LOST, text)),
         None => status.map_err(|error| Failure::new(126, error)),
