@@ -364,7 +364,7 @@ impl<'a> Claim<'a> {
         }
         self.nothing_left();
         let plan = self.plan;
-        let whole = grant.whole || plan.renew_up_to.is_some();
+        let stays_short = !grant.whole && plan.renew_up_to.is_none();
         let lease = Lease::new(
             Arc::clone(&plan.resource),
             self.token.clone(),
@@ -372,7 +372,7 @@ impl<'a> Claim<'a> {
             plan.clock.clone(),
             grant,
         );
-        if let (false, Some(hub)) = (whole, &plan.hub) {
+        if let (true, Some(hub)) = (stays_short, &plan.hub) {
             hub.lengthener().later(&lease, &self.runtime);
         }
         Ok(Guard::new(lease, self.runtime.clone(), plan.renew_up_to))
