@@ -57,7 +57,6 @@ mod stats;
 mod tracking;
 mod value;
 mod visits;
-mod wide;
 
 pub use answer::Answer;
 pub use embed::{Db, Subscriber};

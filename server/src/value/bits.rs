@@ -5,8 +5,6 @@ mod combining;
 
 pub use combining::{BitOp, combine};
 
-use crate::wide::wide;
-
 /// A stretch from one bit to another, the last one included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -77,34 +75,30 @@ type Words = [u64; LANES];
 /// The bytes of them.
 type Lanes = [[u8; 8]; LANES];
 
-wide! {
-    /// How many bits are set. Adding up bits of the same place in eight words by hand, and counting
-    /// only the carries, does a third of the work.
-    fn count_all(bytes: &[u8]) -> u64 {
-        let (mut ones, mut twos, mut fours) = ([0; LANES], [0; LANES], [0; LANES]);
-        let mut eights_count = 0;
-        let (words, rest) = bytes.as_chunks::<8>();
-        let (lanes, rest_words) = words.as_chunks::<LANES>();
-        let (blocks, rest_lanes) = lanes.as_chunks::<8>();
-        for [a, b, c, d, e, f, g, h] in blocks {
-            let (ab, cd) = (add(&mut ones, a, b), add(&mut ones, c, d));
-            let (ef, gh) = (add(&mut ones, e, f), add(&mut ones, g, h));
-            let (abcd, efgh) = (add_words(&mut twos, ab, cd), add_words(&mut twos, ef, gh));
-            eights_count += count_words(add_words(&mut fours, abcd, efgh));
-        }
-        let rest_words = rest_lanes.as_flattened().iter().chain(rest_words);
-        let rest_words: u64 = rest_words.map(|word| u64::from(u64::from_le_bytes(*word).count_ones())).sum();
-        let rest: u64 = rest.iter().map(|byte| u64::from(byte.count_ones())).sum();
-        let counted = eights_count * 8 + count_words(fours) * 4 + count_words(twos) * 2 + count_words(ones);
-        counted + rest_words + rest
+/// How many bits are set. Adding up bits of the same place in eight words by hand, and counting
+/// only the carries, does a third of the work.
+fn count_all(bytes: &[u8]) -> u64 {
+    let (mut ones, mut twos, mut fours) = ([0; LANES], [0; LANES], [0; LANES]);
+    let mut eights_count = 0;
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (lanes, rest_words) = words.as_chunks::<LANES>();
+    let (blocks, rest_lanes) = lanes.as_chunks::<8>();
+    for [a, b, c, d, e, f, g, h] in blocks {
+        let (ab, cd) = (add(&mut ones, a, b), add(&mut ones, c, d));
+        let (ef, gh) = (add(&mut ones, e, f), add(&mut ones, g, h));
+        let (abcd, efgh) = (add_words(&mut twos, ab, cd), add_words(&mut twos, ef, gh));
+        eights_count += count_words(add_words(&mut fours, abcd, efgh));
     }
+    let rest_words = rest_lanes.as_flattened().iter().chain(rest_words);
+    let rest_words: u64 = rest_words
+        .map(|word| u64::from(u64::from_le_bytes(*word).count_ones()))
+        .sum();
+    let rest: u64 = rest.iter().map(|byte| u64::from(byte.count_ones())).sum();
+    let counted =
+        eights_count * 8 + count_words(fours) * 4 + count_words(twos) * 2 + count_words(ones);
+    counted + rest_words + rest
 }
 
-#[expect(
-    clippy::inline_always,
-    reason = "compiled for what its caller is compiled for"
-)]
-#[inline(always)]
 fn add(sum: &mut Words, one: &Lanes, other: &Lanes) -> Words {
     add_words(
         sum,
@@ -114,11 +108,6 @@ fn add(sum: &mut Words, one: &Lanes, other: &Lanes) -> Words {
 }
 
 /// Adds two words to a sum, bit by bit, and returns the carries.
-#[expect(
-    clippy::inline_always,
-    reason = "compiled for what its caller is compiled for"
-)]
-#[inline(always)]
 fn add_words(sum: &mut Words, one: Words, other: Words) -> Words {
     let mut carry = [0; LANES];
     for lane in 0..LANES {
@@ -129,11 +118,6 @@ fn add_words(sum: &mut Words, one: Words, other: Words) -> Words {
     carry
 }
 
-#[expect(
-    clippy::inline_always,
-    reason = "compiled for what its caller is compiled for"
-)]
-#[inline(always)]
 fn count_words(words: Words) -> u64 {
     words.iter().map(|word| u64::from(word.count_ones())).sum()
 }

@@ -1,7 +1,5 @@
 //! Strings combined bit by bit.
 
-use crate::wide::wide;
-
 /// How BITOP combines its sources. A source that is shorter than another counts as padded with
 /// zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,52 +42,50 @@ pub fn combine(op: BitOp, sources: &[&[u8]]) -> Vec<u8> {
     result
 }
 
-wide! {
-    fn complement(source: &[u8]) -> Vec<u8> {
-        source.iter().map(|byte| !byte).collect()
-    }
+fn complement(source: &[u8]) -> Vec<u8> {
+    source.iter().map(|byte| !byte).collect()
+}
 
-    /// Combines what the sources have from a place on, as much as there is room for.
-    fn combine_block(op: BitOp, sources: &[&[u8]], from: usize, result: &mut [u8]) {
-        let Some((first, others)) = sources.split_first() else {
-            return;
-        };
-        let len = result.len();
-        let others = others.iter().map(|source| part(source, from, len));
-        let first = part(first, from, len);
-        result[..first.len()].copy_from_slice(first);
-        result[first.len()..].fill(0);
-        match op {
-            BitOp::And => others.for_each(|source| {
-                result[source.len()..].fill(0);
-                merge(result, source, |a, b| a & b);
-            }),
-            BitOp::Or => others.for_each(|source| merge(result, source, |a, b| a | b)),
-            BitOp::Xor => others.for_each(|source| merge(result, source, |a, b| a ^ b)),
-            // It has one source, which was dealt with above.
-            BitOp::Not => {}
-            BitOp::Diff | BitOp::Diff1 | BitOp::AndOr => {
-                let mut seen = [0; BLOCK];
-                let seen = &mut seen[..len];
-                others.for_each(|source| merge(seen, source, |a, b| a | b));
-                match op {
-                    BitOp::Diff => merge(result, seen, |a, b| a & !b),
-                    BitOp::Diff1 => merge(result, seen, |a, b| !a & b),
-                    _ => merge(result, seen, |a, b| a & b),
+/// Combines what the sources have from a place on, as much as there is room for.
+fn combine_block(op: BitOp, sources: &[&[u8]], from: usize, result: &mut [u8]) {
+    let Some((first, others)) = sources.split_first() else {
+        return;
+    };
+    let len = result.len();
+    let others = others.iter().map(|source| part(source, from, len));
+    let first = part(first, from, len);
+    result[..first.len()].copy_from_slice(first);
+    result[first.len()..].fill(0);
+    match op {
+        BitOp::And => others.for_each(|source| {
+            result[source.len()..].fill(0);
+            merge(result, source, |a, b| a & b);
+        }),
+        BitOp::Or => others.for_each(|source| merge(result, source, |a, b| a | b)),
+        BitOp::Xor => others.for_each(|source| merge(result, source, |a, b| a ^ b)),
+        // It has one source, which was dealt with above.
+        BitOp::Not => {}
+        BitOp::Diff | BitOp::Diff1 | BitOp::AndOr => {
+            let mut seen = [0; BLOCK];
+            let seen = &mut seen[..len];
+            others.for_each(|source| merge(seen, source, |a, b| a | b));
+            match op {
+                BitOp::Diff => merge(result, seen, |a, b| a & !b),
+                BitOp::Diff1 => merge(result, seen, |a, b| !a & b),
+                _ => merge(result, seen, |a, b| a & b),
+            }
+        }
+        BitOp::One => {
+            // What a source sets that was set before is set in several.
+            let mut several = [0; BLOCK];
+            let several = &mut several[..len];
+            for source in others {
+                for ((any, several), byte) in result.iter_mut().zip(&mut *several).zip(source) {
+                    *several |= *any & byte;
+                    *any |= byte;
                 }
             }
-            BitOp::One => {
-                // What a source sets that was set before is set in several.
-                let mut several = [0; BLOCK];
-                let several = &mut several[..len];
-                for source in others {
-                    for ((any, several), byte) in result.iter_mut().zip(&mut *several).zip(source) {
-                        *several |= *any & byte;
-                        *any |= byte;
-                    }
-                }
-                merge(result, several, |any, several| any & !several);
-            }
+            merge(result, several, |any, several| any & !several);
         }
     }
 }
@@ -100,11 +96,6 @@ fn part(source: &[u8], from: usize, len: usize) -> &[u8] {
     rest.get(..len).unwrap_or(rest)
 }
 
-#[expect(
-    clippy::inline_always,
-    reason = "compiled for what its caller is compiled for"
-)]
-#[inline(always)]
 fn merge(result: &mut [u8], source: &[u8], each: impl Fn(u8, u8) -> u8) {
     for (byte, &other) in result.iter_mut().zip(source) {
         *byte = each(*byte, other);

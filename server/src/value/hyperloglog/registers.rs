@@ -1,7 +1,6 @@
 //! The registers laid open, a byte each: what is done with all of them at once.
 
 use super::{ALPHA, RANK_BITS, REGISTER_MAX, REGISTERS};
-use crate::wide::wide;
 
 /// The value of every register.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,80 +62,58 @@ impl Registers {
     }
 }
 
-wide! {
-    /// Raises registers to those of the dense encoding.
-    fn raise_packed(registers: &mut [u8], packed: &[u8]) {
-        raise_fours(registers, packed);
-    }
-    avx2 {
-        let done = raise_many(registers, packed);
-        raise_fours(&mut registers[done * 4..], &packed[done * 3..]);
-    }
+/// So many registers make up a word, and take up so many bytes in the dense encoding.
+const AT_ONCE: usize = 8;
+const PACKED: usize = 6;
+/// So many words go through each step side by side, as far as the processor can.
+const WORDS: usize = 16;
 
-    /// Writes the dense encoding.
-    fn pack(registers: &[u8], packed: &mut [u8]) {
-        let (fours, packed) = (registers.as_chunks::<4>().0, packed.as_chunks_mut::<3>().0);
-        for ([a, b, c, d], packed) in fours.iter().zip(packed) {
-            *packed = [a | b << 6, b >> 2 | c << 4, c >> 4 | d << 2];
+/// Raises registers to those of the dense encoding.
+fn raise_packed(registers: &mut [u8], packed: &[u8]) {
+    let (words, packed) = (
+        registers.as_chunks_mut::<AT_ONCE>().0,
+        packed.as_chunks::<PACKED>().0,
+    );
+    for (words, packed) in words.chunks_mut(WORDS).zip(packed.chunks(WORDS)) {
+        let values = unpacked(packed);
+        for (register, &value) in words
+            .as_flattened_mut()
+            .iter_mut()
+            .zip(values.as_flattened())
+        {
+            *register = (*register).max(value);
         }
     }
 }
 
-/// Raises registers to those of the dense encoding, where four of them are three bytes.
-fn raise_fours(registers: &mut [u8], packed: &[u8]) {
-    let (fours, packed) = (registers.as_chunks_mut::<4>().0, packed.as_chunks::<3>().0);
-    for (four, [a, b, c]) in fours.iter_mut().zip(packed) {
-        four[0] = four[0].max(a & REGISTER_MAX);
-        four[1] = four[1].max((a >> 6 | b << 2) & REGISTER_MAX);
-        four[2] = four[2].max((b >> 4 | c << 4) & REGISTER_MAX);
-        four[3] = four[3].max(c >> 2);
+/// The registers of some words. All of a word move at once: four by four, then in twos, then each,
+/// until every one has a byte of its own.
+fn unpacked(packed: &[[u8; PACKED]]) -> [[u8; AT_ONCE]; WORDS] {
+    let mut words = [0; WORDS];
+    for (word, &[a, b, c, d, e, f]) in words.iter_mut().zip(packed) {
+        *word = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
     }
+    words.map(|mut word| {
+        word = word & 0x00ff_ffff | word << 8 & 0x00ff_ffff_0000_0000;
+        word = word & 0x0fff_0000_0fff | word << 4 & 0x0fff_0000_0fff_0000;
+        word = word & 0x003f_003f_003f_003f | word << 2 & 0x3f00_3f00_3f00_3f00;
+        word.to_le_bytes()
+    })
 }
 
-/// The same for eight times four registers in a step: the three bytes of each four are brought into
-/// a word of their own, and moved to their places within it. Tells for how many fours that was
-/// done; the last ones have no bytes behind them to be read along.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn raise_many(registers: &mut [u8], packed: &[u8]) -> usize {
-    use std::arch::x86_64::*;
-    const FOURS: usize = 8;
-    /// What is read in a step, half of it for the lower half of the registers.
-    const READ: usize = 28;
-
-    let load = |bytes: &[u8]| {
-        let words = bytes.as_chunks::<8>().0;
-        _mm_set_epi64x(i64::from_le_bytes(words[1]), i64::from_le_bytes(words[0]))
-    };
-    let half = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
-    let places = _mm256_broadcastsi128_si256(half);
-    let only = |words, mask| _mm256_and_si256(words, _mm256_set1_epi32(mask));
-    let mut done = 0;
-    for group in registers.as_chunks_mut::<{ FOURS * 4 }>().0 {
-        let Some(packed) = packed.get(done * 3..).and_then(|rest| rest.get(..READ)) else {
-            break;
-        };
-        let words = _mm256_set_m128i(load(&packed[12..]), load(&packed[..16]));
-        let words = _mm256_shuffle_epi8(words, places);
-        let first = only(words, 0x3f);
-        let second = only(_mm256_slli_epi32::<2>(words), 0x3f << 8);
-        let third = only(_mm256_slli_epi32::<4>(words), 0x3f << 16);
-        let fourth = only(_mm256_slli_epi32::<6>(words), 0x3f << 24);
-        let values = _mm256_or_si256(
-            _mm256_or_si256(first, second),
-            _mm256_or_si256(third, fourth),
-        );
-
-        let (lower, upper) = group.split_at_mut(16);
-        let raised = _mm256_max_epu8(_mm256_set_m128i(load(upper), load(lower)), values);
-        let parts = group.as_chunks_mut::<8>().0;
-        parts[0] = _mm256_extract_epi64::<0>(raised).to_le_bytes();
-        parts[1] = _mm256_extract_epi64::<1>(raised).to_le_bytes();
-        parts[2] = _mm256_extract_epi64::<2>(raised).to_le_bytes();
-        parts[3] = _mm256_extract_epi64::<3>(raised).to_le_bytes();
-        done += FOURS;
+/// Writes the dense encoding.
+fn pack(registers: &[u8], packed: &mut [u8]) {
+    let (registers, packed) = (
+        registers.as_chunks::<AT_ONCE>().0,
+        packed.as_chunks_mut::<PACKED>().0,
+    );
+    for (registers, packed) in registers.iter().zip(packed) {
+        let mut word = u64::from_le_bytes(*registers);
+        word = word & 0x003f_003f_003f_003f | word >> 2 & 0x0fc0_0fc0_0fc0_0fc0;
+        word = word & 0x0fff_0000_0fff | word >> 4 & 0x00ff_f000_00ff_f000;
+        word = word & 0x00ff_ffff | word >> 8 & 0xffff_ff00_0000;
+        packed.copy_from_slice(&word.to_le_bytes()[..PACKED]);
     }
-    done
 }
 
 fn sigma(mut x: f64) -> f64 {
@@ -190,15 +167,19 @@ mod tests {
             let (one, other) = (sample(), sample());
             let mut packed = [0; REGISTERS * 6 / 8];
             one.pack(&mut packed);
-            let (mut by_all, mut by_fours) = (other.clone(), other.clone());
-            by_all.raise_packed(&packed);
-            raise_fours(by_fours.0.as_mut_slice(), &packed);
-            assert_eq!(by_all, by_fours);
+            for (at, register) in one.iter().enumerate() {
+                // Lowest bits first, and no register begins at a byte but every fourth.
+                let bit = |bit: usize| packed[bit / 8] >> (bit % 8) & 1;
+                let stored = (0..6).map(|nth| bit(at * 6 + nth) << nth).sum::<u8>();
+                assert_eq!(stored, register, "{at}");
+            }
+            let mut raised = other.clone();
+            raised.raise_packed(&packed);
             let higher = one
                 .iter()
                 .zip(other.iter())
                 .map(|(one, other)| one.max(other));
-            assert!(by_all.iter().eq(higher));
+            assert!(raised.iter().eq(higher));
         }
     }
 }
