@@ -89,6 +89,16 @@ mod tests {
         assert!(indices(&["PING"]).is_empty());
     }
 
+    #[cfg(feature = "scripting")]
+    #[test]
+    fn the_keys_of_a_script_are_those_that_it_counts() {
+        assert_eq!(indices(&["EVALSHA", "sha", "2", "a", "b", "arg"]), [3, 4]);
+        for count in ["99", "9223372036854775807", "-1", "x", ""] {
+            let found = indices(&["EVALSHA", "sha", count, "a", "b"]);
+            assert!(found.iter().all(|&at| at < 5), "{count}: {found:?}");
+        }
+    }
+
     #[test]
     fn counts_that_lie_are_bounded_by_the_request() {
         for count in ["99", "9223372036854775807", "-1", "x", ""] {

@@ -1,5 +1,7 @@
 //! What a test can do with an embedded server.
 
+mod support;
+
 use std::{
     io::{Read, Write},
     net::TcpStream,
@@ -7,17 +9,10 @@ use std::{
 };
 
 use khoa_server::{Fault, Server};
+use support::connect;
 
 fn server() -> Server {
     Server::builder().frozen().start().unwrap()
-}
-
-fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.addr()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
-    stream
 }
 
 /// Sends inline requests and reads exactly the reply expected.

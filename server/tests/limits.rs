@@ -1,5 +1,7 @@
 //! What settings allow a client: how long it may idle, how much it may leave unread, and more.
 
+mod support;
+
 use std::{
     io::{ErrorKind, Read, Write},
     net::TcpStream,
@@ -7,9 +9,7 @@ use std::{
 };
 
 use khoa_server::Server;
-
-/// Only a broken test waits so long.
-const PATIENCE: Duration = Duration::from_secs(20);
+use support::{PATIENCE, connect};
 
 /// A server whose clock stands still.
 fn server(settings: &[(&str, &str)]) -> Server {
@@ -18,12 +18,6 @@ fn server(settings: &[(&str, &str)]) -> Server {
         builder = builder.setting(name, value);
     }
     builder.start().unwrap()
-}
-
-fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.addr()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream
 }
 
 fn send(stream: &mut TcpStream, request: &str) {

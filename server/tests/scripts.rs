@@ -1,6 +1,8 @@
 //! What others meet while a script has the server to itself.
 #![cfg(feature = "scripting")]
 
+mod support;
+
 use std::{
     io::{Read, Write},
     net::TcpStream,
@@ -8,14 +10,7 @@ use std::{
 };
 
 use khoa_server::Server;
-
-fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.addr()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
-    stream
-}
+use support::connect;
 
 #[test]
 fn a_client_ends_a_script_that_a_test_runs() {

@@ -51,8 +51,9 @@ fn run() -> Outcome<()> {
     if let Some(port) = options.silent_port {
         return silent::serve(port);
     }
-    let servers = start(&options)?;
+    // Before this process keeps to its half of the cores.
     let machine = Machine::describe(&options.benchmark);
+    let servers = start(&options)?;
     println!("{machine}\n");
     for server in &servers {
         println!("- {}: {}", server.name, server.program.path.display());
