@@ -369,6 +369,7 @@ impl<'a> Claim<'a> {
             Arc::clone(&plan.resource),
             self.token.clone(),
             plan.ttl,
+            &plan.label,
             plan.clock.clone(),
             grant,
         );

@@ -37,6 +37,7 @@ struct Inner {
     token: Token,
     fence: u64,
     ttl: Ttl,
+    label: Vec<u8>,
     clock: Clock,
     acquired_at: Instant,
     validity: watch::Sender<Validity>,
@@ -63,6 +64,7 @@ impl Lease {
         resource: SharedResource,
         token: Token,
         ttl: Ttl,
+        label: &[u8],
         clock: Clock,
         grant: Grant,
     ) -> Self {
@@ -76,6 +78,7 @@ impl Lease {
             token,
             fence: grant.fence,
             ttl,
+            label: label.to_vec(),
             acquired_at: clock.now(),
             clock,
             validity: watch::Sender::new(validity),
@@ -99,6 +102,12 @@ impl Lease {
     /// The key that is held.
     pub fn key(&self) -> &[u8] {
         self.0.resource.name().key()
+    }
+
+    /// What this holder is called by those who [look](crate::Manager::inspect); see
+    /// [`Lock::label`](crate::Lock::label).
+    pub fn label(&self) -> &[u8] {
+        &self.0.label
     }
 
     /// How long the holder may still work; zero once that cannot be proven.

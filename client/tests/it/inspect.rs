@@ -16,6 +16,7 @@ async fn a_holder_is_shown_with_its_label_its_times_and_its_waiters() {
     world.advance(2 * SECOND);
     let holder = manager.inspect("a").await.unwrap().unwrap();
     assert_eq!(holder.label, b"night shift");
+    assert_eq!(guard.label(), holder.label);
     assert_eq!(holder.fencing_token, Some(guard.fencing_token()));
     assert_eq!(holder.waiting, 1);
     assert!(holder.held_for.unwrap() >= 2 * SECOND && holder.held_for.unwrap() < 3 * SECOND);
